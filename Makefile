@@ -1,0 +1,49 @@
+# Every target makes what it needs: a .venv from the locked dependencies.
+# A fresh Debian machine needs: python3 (>= 3.11), python3-venv, make. `make e2e` needs more (e2e/README.md).
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test e2e check fix bench proto lock clean
+
+$(STAMP): requirements/dev.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "numaplace needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	touch $@
+
+demo: $(STAMP)
+	@$(BIN)/numaplace demo
+
+test: $(STAMP)
+	$(BIN)/pytest tests
+
+e2e: $(STAMP)
+	e2e/run.sh
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	proto/generate.sh --check
+
+fix: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+proto: $(STAMP)
+	proto/generate.sh
+
+# Rewrites the locked dependencies (needs `uv` on the PATH).
+lock:
+	uv pip compile --quiet --upgrade pyproject.toml --generate-hashes --no-header --python-version 3.11 -o requirements/run.lock
+	uv pip compile --quiet --upgrade pyproject.toml --extra dev --generate-hashes --no-header --python-version 3.11 -c requirements/run.lock -o requirements/dev.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

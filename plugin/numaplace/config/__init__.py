@@ -1,0 +1,1 @@
+"""The daemon's configuration: file, environment and flags into one frozen record."""

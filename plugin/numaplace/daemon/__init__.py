@@ -1,0 +1,1 @@
+"""Composition: one event loop, one service per resource, life cycle."""

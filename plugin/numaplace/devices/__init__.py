@@ -1,0 +1,1 @@
+"""Device sources: what is on the host. Roots are injected."""

@@ -1,0 +1,35 @@
+"""Every exception that numaplace raises on purpose.
+
+The tree is by what the catcher does: ``InputError`` is the user's to mend (exit code 2),
+``PeerError`` is a peer's bad behaviour (survived and counted), anything else is our bug.
+"""
+
+from __future__ import annotations
+
+
+class NumaplaceError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class InputError(NumaplaceError):
+    """Bad input of the user: a file, key, flag or value. The message says where and what is allowed."""
+
+
+class ConfigError(InputError):
+    """The configuration is refused. ``problems`` holds one complete sentence per problem."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class OptionError(InputError):
+    """A Topology Manager policy option is unknown, not enabled, or has a wrong value."""
+
+
+class PeerError(NumaplaceError):
+    """A peer (kubelet, vendor plugin, API server) failed or answered nonsense."""
+
+    def __init__(self, message: str, *, code: str = "UNKNOWN") -> None:
+        self.code = code
+        super().__init__(message)

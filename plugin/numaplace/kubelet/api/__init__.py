@@ -1,0 +1,1 @@
+"""Generated from proto/numaplace/kubelet/api by proto/generate.sh; never edited."""

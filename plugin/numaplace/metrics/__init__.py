@@ -1,0 +1,1 @@
+"""Prometheus metrics; the only place that knows prometheus_client."""

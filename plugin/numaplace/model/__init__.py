@@ -1,0 +1,1 @@
+"""Frozen values that every layer shares. No behaviour beyond reading themselves."""

@@ -1,0 +1,28 @@
+"""Identifiers and the closed sets of names that users write."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NewType
+
+ResourceName = NewType("ResourceName", str)
+"""An extended resource, ``cpu``, ``memory`` or ``hugepages-<size>``, as Kubernetes spells it."""
+
+DeviceId = NewType("DeviceId", str)
+"""A device id as ListAndWatch publishes it; at most 63 characters."""
+
+PodKey = tuple[str, str]
+"""(namespace, name): PodResources carries no UID."""
+
+CPU = ResourceName("cpu")
+MEMORY = ResourceName("memory")
+HUGEPAGES_PREFIX = "hugepages-"
+MAX_DEVICE_ID_LENGTH = 63
+
+
+class Strategy(StrEnum):
+    """KEP-6007's ``numa-allocation-strategy``."""
+
+    NONE = "none"
+    MOST_ALLOCATED = "most-allocated"
+    LEAST_ALLOCATED = "least-allocated"

@@ -1,0 +1,61 @@
+"""What PodResources says, as values. Shapes follow podresources/v1 ``api.proto``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numaplace.model.names import DeviceId, PodKey, ResourceName
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceBlock:
+    """Devices of one resource. ``nodes`` are their NUMA nodes; empty for none, and for a reported -1."""
+
+    resource: ResourceName
+    ids: tuple[DeviceId, ...]
+    nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBlock:
+    """Memory of one type (``memory``, ``hugepages-2Mi``). ``size_bytes`` is that of the whole SET of nodes."""
+
+    type: ResourceName
+    size_bytes: int
+    nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUse:
+    """What one container holds. ``cpus`` are exclusive CPUs only; ``claims`` are DRA claims (not scored)."""
+
+    name: str
+    devices: tuple[DeviceBlock, ...] = ()
+    cpus: frozenset[int] = frozenset()
+    memory: tuple[MemoryBlock, ...] = ()
+    claims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """What one pod holds. Pod-level ``cpus`` and ``memory`` include those of its containers (1.37)."""
+
+    namespace: str
+    name: str
+    containers: tuple[ContainerUse, ...] = ()
+    cpus: frozenset[int] = frozenset()
+    memory: tuple[MemoryBlock, ...] = ()
+
+    @property
+    def key(self) -> PodKey:
+        """(namespace, name)."""
+        return (self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocatable:
+    """Capacity, not free: GetAllocatableResources. Without reserved CPUs and unhealthy devices."""
+
+    devices: tuple[DeviceBlock, ...] = ()
+    cpus: frozenset[int] = frozenset()
+    memory: tuple[MemoryBlock, ...] = ()

@@ -1,0 +1,1 @@
+"""Snapshot + request -> device ids + reasons (the answer to GetPreferredAllocation)."""

@@ -1,0 +1,1 @@
+"""The demo: the real daemon against an emulated kubelet."""
