@@ -18,7 +18,7 @@ class DeviceBlock:
 
 @dataclass(frozen=True, slots=True)
 class MemoryBlock:
-    """Memory of one type (``memory``, ``hugepages-2Mi``). ``size_bytes`` is that of the whole SET of nodes."""
+    """Memory of one type (``memory``, ``hugepages-2Mi``). ``size_bytes`` belongs to the SET of nodes."""
 
     type: ResourceName
     size_bytes: int
