@@ -1,0 +1,117 @@
+"""Rules over more than one setting: contradictions are refused, what does nothing is warned about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numaplace.config.document import Items, Node, Scalar, Section
+from numaplace.config.schema import (
+    ClusterConfig,
+    ClusterMode,
+    Config,
+    RelayDirectoryConfig,
+    SteeringConfig,
+    SteeringMode,
+)
+from numaplace.model.names import Strategy
+
+SOURCES = ("sriov", "gpu", "declared", "relay")
+_USUAL_NUMA_NODES = 8
+
+
+def entry_problems(top: Section) -> Iterator[str]:
+    """Yield what is wrong between the ``resources`` entries as written, even if other parts are refused."""
+    entries = top.entries.get("resources")
+    first: dict[str, str] = {}
+    for number, entry in enumerate(entries.items if isinstance(entries, Items) else ()):
+        if isinstance(entry, Section):
+            place = f"{entry.where}: resources[{number}]"
+            yield from _source_problems(entry, place=place)
+            yield from _name_problems(entry, place=place, first=first)
+
+
+def _source_problems(entry: Section, *, place: str) -> Iterator[str]:
+    given = [source for source in SOURCES if source in entry.entries]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        yield f"{place}: exactly one of {', '.join(SOURCES)} has to be given: it has {found}"
+    if "relay" in given:
+        allowed = "allowed are sriov, gpu, declared"
+        yield f"{place}.relay: the relay is not available yet in this version: {allowed}"
+
+
+def _name_problems(entry: Section, *, place: str, first: dict[str, str]) -> Iterator[str]:
+    name = entry.entries.get("name")
+    if not isinstance(name, Scalar) or name.null:
+        return
+    if name.text in first:
+        yield f'{place}.name: "{name.text}" is given twice, first at {first[name.text]}: names have to differ'
+    first.setdefault(name.text, entry.where)
+
+
+def clashes(config: Config, top: Section) -> Iterator[str]:
+    """Yield the resources that select the same devices as an earlier one."""
+    for number, resource in enumerate(config.resources):
+        place = f"{where(top, 'resources', number)}: resources[{number}]"
+        for earlier, other in enumerate(config.resources[:number]):
+            first = f"resources[{earlier}] at {where(top, 'resources', earlier)}"
+            for source in SOURCES[:3]:
+                mine = getattr(resource, source)
+                if mine is not None and mine == getattr(other, source):
+                    yield (
+                        f"{place}.{source}: selects the same devices as {first}: "
+                        "a device belongs to one resource"
+                    )
+
+
+def warnings_of(config: Config, top: Section) -> Iterator[str]:
+    """Yield what is allowed but probably not meant."""
+    if not config.resources:
+        yield f"{top.where}: resources: none are given, so no devices are served"
+    strategies = {config.strategy, *(one.strategy for one in config.resources if one.strategy is not None)}
+    if strategies == {Strategy.NONE} and "weights" in top.entries and config.weights.text:
+        yield f"{where(top, 'weights')}: weights: has no effect without a strategy"
+    if config.max_allowable_numa_nodes > _USUAL_NUMA_NODES:
+        yield (
+            f"{where(top, 'maxAllowableNUMANodes')}: maxAllowableNUMANodes: more than {_USUAL_NUMA_NODES} "
+            "NUMA nodes make decisions slower: the sets of nodes to compare multiply"
+        )
+    for key in _without_effect(config):
+        yield f"{where(top, *key.split('.'))}: {key}: has no effect in this version"
+
+
+def _without_effect(config: Config) -> Iterator[str]:
+    """Yield the keys of later versions' settings that ask for something (``off`` asks for nothing)."""
+    steering, cluster = config.steering, config.cluster
+    plain = SteeringConfig()
+    if config.relay != RelayDirectoryConfig():
+        yield "relay.directory"
+    if steering.mode not in (plain.mode, SteeringMode.OFF):
+        yield "steering.mode"
+    if steering.requests:
+        yield "steering.requests"
+    if steering.headroom != plain.headroom:
+        yield "steering.headroom"
+    if steering.backoff_seconds != plain.backoff_seconds:
+        yield "steering.backoff"
+    if cluster.enabled is ClusterMode.ON:
+        yield "cluster.enabled"
+    if cluster.events != ClusterConfig().events and cluster.enabled is not ClusterMode.OFF:
+        yield "cluster.events"
+    if config.kubelet.config_file is not None:
+        yield "kubelet.configFile"
+
+
+def where(top: Section, *path: str | int) -> str:
+    """Return where the node at ``path`` was written; the nearest known place above it if it was not."""
+    node: Node = top
+    place = top.where
+    for step in path:
+        if isinstance(step, int) and isinstance(node, Items) and step < len(node.items):
+            node = node.items[step]
+        elif isinstance(step, str) and isinstance(node, Section) and step in node.entries:
+            node = node.entries[step]
+        else:
+            return place
+        place = node.where
+    return place

@@ -1,0 +1,136 @@
+"""YAML text into raw nodes that remember where they were written.
+
+Scalars keep the text as written and are not converted here: the schema knows what each one has to be. So a
+bare ``8086`` or ``0000:18:02.0`` in a list of texts stays what the user sees, where YAML 1.1 would
+make a number of it, and ``off`` is ``off``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import yaml
+
+from numaplace.errors import ConfigError
+
+_STANDARD_TAG = "tag:yaml.org,2002:"
+_NULL_TAG = _STANDARD_TAG + "null"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value as text. ``null`` marks a key with nothing after it (also ``~`` and ``null``)."""
+
+    where: str
+    text: str
+    null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    where: str
+    items: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A mapping. ``key_where`` says where each key was written."""
+
+    where: str
+    entries: Mapping[str, Node] = field(default_factory=dict)
+    key_where: Mapping[str, str] = field(default_factory=dict)
+
+
+Node = Scalar | Items | Section
+
+KIND_NAMES = {Scalar: "one value", Items: "a list", Section: "a mapping"}
+
+
+def kind_name(node: Node) -> str:
+    """Return what a user calls this kind of node."""
+    return "nothing" if isinstance(node, Scalar) and node.null else KIND_NAMES[type(node)]
+
+
+def parse_document(text: str, *, source: str) -> tuple[Section, tuple[str, ...]]:
+    """Return the document's top mapping and the problems that do not stop the reading (a key given twice).
+
+    ``source`` is the file's name, for messages. Raises ``ConfigError`` with file, line and column where
+    the text is no YAML, or no mapping.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError((_syntax_problem(error, source=source),)) from error
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError((f"{source}: is not YAML: {reason}",)) from error
+    except RecursionError as error:
+        raise ConfigError((f"{source}: is nested too deeply",)) from error
+    converter = _Converter(source)
+    top = Section(source) if node is None else converter.convert(node, path="")
+    if isinstance(top, Scalar) and top.null:
+        top = Section(source)
+    if not isinstance(top, Section):
+        raise ConfigError((f"{top.where}: the file has to be a mapping of keys, it is {kind_name(top)}",))
+    return top, tuple(converter.problems)
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, *, source: str) -> str:
+    reason = "; ".join(part for part in (error.context, error.problem) if part)
+    mark = error.problem_mark or error.context_mark
+    place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+    return f"{place}: is not YAML: {reason}"
+
+
+class _Converter:
+    """Walks the composed nodes once: aliases share their node, one that holds itself is refused."""
+
+    def __init__(self, source: str) -> None:
+        self.problems: list[str] = []
+        self._source = source
+        self._done: dict[int, Node] = {}
+        self._open: set[int] = set()
+
+    def convert(self, node: yaml.Node, *, path: str) -> Node:
+        known = self._done.get(id(node))
+        if known is not None:
+            return known
+        where = f"{self._source}:{node.start_mark.line + 1}"
+        if id(node) in self._open:
+            self.problems.append(f"{where}: {path}: an alias that refers to itself")
+            return Scalar(where, "", null=True)
+        self._open.add(id(node))
+        done = self._by_kind(node, where=where, path=path)
+        self._open.discard(id(node))
+        self._done[id(node)] = done
+        return done
+
+    def _by_kind(self, node: yaml.Node, *, where: str, path: str) -> Node:
+        if not node.tag.startswith(_STANDARD_TAG):
+            self.problems.append(f"{where}: {path or 'the file'}: the tag {node.tag} is not allowed")
+        if isinstance(node, yaml.MappingNode):
+            return self._section(node, where=where, path=path)
+        if isinstance(node, yaml.SequenceNode):
+            items = (self.convert(item, path=f"{path}[{n}]") for n, item in enumerate(node.value))
+            return Items(where, tuple(items))
+        return Scalar(where, str(node.value), null=node.tag == _NULL_TAG)
+
+    def _section(self, node: yaml.MappingNode, *, where: str, path: str) -> Section:
+        entries: dict[str, Node] = {}
+        key_where: dict[str, str] = {}
+        for key_node, value_node in node.value:
+            line = f"{self._source}:{key_node.start_mark.line + 1}"
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problems.append(f"{line}: {path or 'the file'}: a key has to be text")
+                continue
+            key = str(key_node.value)
+            full = f"{path}.{key}" if path else key
+            if key in entries:
+                self.problems.append(f"{line}: {full}: is given twice, first at {key_where[key]}")
+                continue
+            entries[key] = self.convert(value_node, path=full)
+            key_where[key] = line
+        return Section(where, entries, key_where)

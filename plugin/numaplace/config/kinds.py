@@ -1,0 +1,165 @@
+"""The kinds of value a setting can have: how each is read from text, and how it is shown.
+
+All sources give text (the file's scalars too, see ``document``), so a flag, an environment variable and
+a line of the file accept the same spellings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """``parse`` takes text and raises ``ValueError`` when it is not ``allowed``; ``show`` is its inverse."""
+
+    allowed: str
+    parse: Callable[[str], T]
+    show: Callable[[Any], str] = str
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of ``200ms``, ``1.5s``, ``5m`` or ``1h``; ``ValueError`` for anything else."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a duration: {text!r}")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def show_duration(seconds: float) -> str:
+    """Return the duration in the largest unit that keeps it whole, else in milliseconds."""
+    for unit in ("h", "m", "s"):
+        count = seconds / _SECONDS[unit]
+        if count >= 1 and count == int(count):
+            return f"{int(count)}{unit}"
+    return f"{seconds * 1000:g}ms"
+
+
+def duration(shortest: str, longest: str) -> Kind[float]:
+    """Return the kind of a duration within bounds, in seconds."""
+    low, high = parse_duration(shortest), parse_duration(longest)
+
+    def parse(text: str) -> float:
+        seconds = parse_duration(text)
+        if not low <= seconds <= high:
+            raise ValueError(f"outside {shortest}..{longest}")
+        return seconds
+
+    allowed = f"a number with one of the units ms, s, m, h, from {shortest} to {longest}"
+    return Kind(allowed, parse, show_duration)
+
+
+_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def _parse_bool(text: str) -> bool:
+    value = _TRUTH.get(text.lower())
+    if value is None:
+        raise ValueError(f"not a truth value: {text!r}")
+    return value
+
+
+def _show_bool(value: object) -> str:
+    return "true" if value else "false"
+
+
+BOOL = Kind("true or false", _parse_bool, _show_bool)
+
+
+def integer(lowest: int, highest: int) -> Kind[int]:
+    """Return the kind of a whole number within bounds, both included."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not lowest <= int(text) <= highest:
+            raise ValueError(f"outside {lowest}..{highest}")
+        return int(text)
+
+    return Kind(f"a whole number from {lowest} to {highest}", parse)
+
+
+def choice(table: type[E], *, also: Mapping[str, E] | None = None, note: str = "") -> Kind[E]:
+    """Return the kind whose values are the enum's; ``also`` maps further spellings that are accepted."""
+    spellings: dict[str, E] = {member.value: member for member in table} | dict(also or {})
+
+    def parse(text: str) -> E:
+        if text not in spellings:
+            raise ValueError(f"not one of {list(spellings)}")
+        return spellings[text]
+
+    return Kind(", ".join(table) + note, parse, lambda value: "" if value is None else str(value))
+
+
+def matching(pattern: str, allowed: str) -> Kind[str]:
+    """Return the kind of a text that the pattern matches as a whole."""
+    compiled = re.compile(pattern, re.ASCII)
+
+    def parse(text: str) -> str:
+        if compiled.fullmatch(text) is None:
+            raise ValueError(f"no match: {text!r}")
+        return text
+
+    return Kind(allowed, parse)
+
+
+MAX_SOCKET_PATH_BYTES = 107
+"""The kernel's limit for the path of a unix socket (``sun_path`` without its ending NUL)."""
+
+
+def path(*, empty: bool = False, longest_bytes: int = 4095) -> Kind[Path | None]:
+    """Return the kind of an absolute path; with ``empty``, an empty text reads as None."""
+
+    def parse(text: str) -> Path | None:
+        if empty and not text:
+            return None
+        if not text.startswith("/") or "\0" in text or len(text.encode()) > longest_bytes:
+            raise ValueError(f"not an absolute path: {text!r}")
+        return Path(text)
+
+    def show(value: Path | None) -> str:
+        return "" if value is None else str(value)
+
+    limit = f" of at most {longest_bytes} bytes" if longest_bytes < 4095 else ""
+    return Kind(f"an absolute path{limit}" + (", or empty" if empty else ""), parse, show)
+
+
+def _parse_readable_file(text: str) -> Path:
+    file = Path(text)
+    if not file.is_absolute():
+        raise ValueError(f"not an absolute path: {text!r}")
+    try:
+        with file.open("rb"):
+            return file
+    except OSError as error:
+        raise ValueError(str(error)) from error
+
+
+READABLE_FILE = Kind("the absolute path of a file that exists and can be read", _parse_readable_file)
+
+_QUANTITY = re.compile(r"([0-9]{1,18})(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?")
+_FACTORS: dict[str, int] = {
+    "": 1,
+    **{unit: 1000**power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
+    **{unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)},
+}
+
+
+def _parse_quantity(text: str) -> int:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a quantity: {text!r}")
+    return int(match[1]) * _FACTORS[match[2] or ""]
+
+
+QUANTITY = Kind("a whole number, with a Kubernetes suffix if wanted, such as 8 or 32Gi", _parse_quantity)

@@ -1,0 +1,58 @@
+"""Loads the configuration: file, then environment, then flags; complete about what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from numaplace.config.checks import clashes, entry_problems, warnings_of
+from numaplace.config.document import Section, parse_document
+from numaplace.config.schema import Config
+from numaplace.config.settings import overlay, unknown_environment
+from numaplace.config.walk import build
+from numaplace.errors import ConfigError
+
+MAX_FILE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration that is accepted, and what the user should still be told about it."""
+
+    config: Config
+    warnings: tuple[str, ...] = ()
+
+
+def load_config(file: Path | None, *, env: Mapping[str, str], flags: Mapping[str, str | None]) -> Loaded:
+    """Read, check and merge the sources; precedence is flag, environment, file.
+
+    ``flags`` is keyed by key path (``kubelet.liveList``); None means not given. Raises ``ConfigError`` with
+    every problem found; each names its source (file and line, flag, environment variable), key, value and
+    what is allowed.
+    """
+    source = "the configuration" if file is None else str(file)
+    top, problems = (Section(source), ()) if file is None else parse_document(_text(file), source=source)
+    top = overlay(top, env=env, flags=flags)
+    found = list(problems)
+    config = build(Config, top, problems=found)
+    found.extend(entry_problems(top))
+    if config is not None:
+        found.extend(clashes(config, top))
+    if config is None or found:
+        raise ConfigError(tuple(found))
+    return Loaded(config, (*unknown_environment(env), *warnings_of(config, top)))
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError((f"{file}: cannot be read: {error.strerror or error}",)) from error
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError((f"{file}: is larger than {MAX_FILE_BYTES} bytes",))
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError((f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}",)) from error

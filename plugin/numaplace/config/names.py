@@ -1,0 +1,59 @@
+"""Kinds with a grammar of their own: resource names, PF names with VF ranges, listen addresses."""
+
+from __future__ import annotations
+
+import re
+
+from numaplace.config.kinds import Kind
+from numaplace.model.names import ResourceName
+
+_DOMAIN = re.compile(
+    r"(?=.{1,244}\Z)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
+)
+_LOCAL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+def _parse_resource_name(text: str) -> ResourceName:
+    """Accept what the API server accepts as an extended resource (v1helper.IsExtendedResourceName)."""
+    domain, slash, name = text.partition("/")
+    native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or domain.startswith("requests.")
+    if not slash or native or not _DOMAIN.fullmatch(domain) or not _LOCAL_NAME.fullmatch(name):
+        raise ValueError(f"not an extended resource name: {text!r}")
+    return ResourceName(text)
+
+
+RESOURCE_NAME = Kind(
+    "a name of the form domain/name, such as intel.com/sriov_vf, not of kubernetes.io", _parse_resource_name
+)
+
+_RANGES = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", re.ASCII)
+_NETDEV = re.compile(r"[^\s/:#]{1,127}")
+
+
+def _parse_pf_name(text: str) -> str:
+    """Accept ``ens1f0`` and ``ens1f0#0,2-7,9``: VF indexes, both ends included."""
+    name, mark, ranges = text.partition("#")
+    if not _NETDEV.fullmatch(name) or (mark and not _RANGES.fullmatch(ranges)):
+        raise ValueError(f"not a PF name: {text!r}")
+    for part in ranges.split(",") if mark else ():
+        first, _, last = part.partition("-")
+        if last and int(last) < int(first):
+            raise ValueError(f"the range {part} runs backwards")
+    return text
+
+
+PF_NAME = Kind("a PF's network name, with VF indexes if wanted, such as ens1f0#0,2-7,9", _parse_pf_name)
+
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]*):(\d{1,5})", re.ASCII)
+
+
+def _parse_http_address(text: str) -> str:
+    if text in ("", "off", "false"):
+        return ""
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[2]) > 65535:
+        raise ValueError(f"not an address: {text!r}")
+    return text
+
+
+HTTP_ADDRESS = Kind("host:port, :port for all addresses, or off", _parse_http_address)
