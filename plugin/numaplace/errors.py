@@ -33,3 +33,11 @@ class PeerError(NumaplaceError):
     def __init__(self, message: str, *, code: str = "UNKNOWN") -> None:
         self.code = code
         super().__init__(message)
+
+
+class AllocationError(NumaplaceError):
+    """The device manager refuses a container its devices; ``reason`` is a ``managers.devices.Refusal``."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(message)
