@@ -1,0 +1,100 @@
+"""Which NUMA masks can hold a request, narrow ones first, without walking the subsets of a large machine.
+
+Only nodes that bear devices matter, and only the first width that fits: a wider mask never wins against a
+narrower one (KEP-6007, "Allocation-Aware Policy Options", step 2). Where even that width has too many
+combinations, a bounded number of masks is grown greedily instead (k/k #135541: 2^34 masks on a real machine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, combinations
+from math import comb
+
+from numaplace.model.mask import mask_of, nodes_of, width
+from numaplace.model.topology import NumaTopology
+
+MAX_COMBINATIONS = 256
+
+MaskCounts = Mapping[int, int]
+"""How many devices have exactly this NUMA mask; masks are not 0."""
+
+
+def count_in(counts: MaskCounts, mask: int) -> int:
+    """Return how many devices have any of their nodes in the mask (the kubelet's rule for a device)."""
+    return sum(count for device_mask, count in counts.items() if device_mask & mask)
+
+
+def candidate_masks(
+    counts: MaskCounts, size: int, *, required: Iterable[int] = (), topology: NumaTopology
+) -> tuple[int, ...]:
+    """Return the masks of the narrowest width that hold ``size`` of the counted devices.
+
+    ``required`` are the masks of devices that must be included: each must meet the candidate. Empty if the
+    devices with topology are too few. At most a few hundred masks, ascending.
+    """
+    nodes = nodes_of(_union(counts))
+    if size <= 0 or sum(counts.values()) < size:
+        return ()
+    musts = tuple(mask for mask in required if mask)
+    fixed = _union(mask for mask in musts if width(mask) == 1)
+    free = [node for node in nodes if not fixed & (1 << node)]
+    for wanted in range(max(1, width(fixed)), len(nodes) + 1):
+        extra = wanted - width(fixed)
+        if extra > len(free) or not _may_fit(counts, free, fixed, extra=extra, size=size):
+            continue
+        if comb(len(free), extra) <= MAX_COMBINATIONS:
+            grown: Iterable[int] = (fixed | mask_of(chosen) for chosen in combinations(free, extra))
+        else:
+            grown = _grow(counts, free, fixed, extra=extra, topology=topology)
+        fitting = sorted(
+            {m for m in grown if count_in(counts, m) >= size and all(m & must for must in musts)}
+        )
+        if fitting:
+            return tuple(fitting)
+    return (_union(counts) | fixed,)
+
+
+def narrowest_width(counts: MaskCounts, size: int, *, topology: NumaTopology) -> int:
+    """Return the least number of NUMA nodes whose devices are ``size`` or more; 0 if there are too few."""
+    if all(width(mask) == 1 for mask in counts):
+        held = accumulate(sorted(counts.values(), reverse=True))
+        return next((nodes for nodes, total in enumerate(held, start=1) if total >= size), 0)
+    masks = candidate_masks(counts, size, topology=topology)
+    return width(masks[0]) if masks else 0
+
+
+def _union(masks: Iterable[int]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
+
+
+def _may_fit(counts: MaskCounts, free: list[int], fixed: int, *, extra: int, size: int) -> bool:
+    """Bound what ``extra`` more nodes can add: skips widths that cannot fit, without walking them."""
+    most = sorted((count_in(counts, 1 << node) for node in free), reverse=True)[:extra]
+    return count_in(counts, fixed) + sum(most) >= size
+
+
+def _grow(
+    counts: MaskCounts, free: list[int], fixed: int, *, extra: int, topology: NumaTopology
+) -> Iterable[int]:
+    """Grow one mask from each node: by device count alone, and by distance to what is in the mask already."""
+
+    def held(node: int) -> int:
+        return count_in(counts, 1 << node)
+
+    def remoteness(mask: int, node: int) -> int:
+        return sum(topology.distance(other, node) for other in nodes_of(mask))
+
+    for start in free:
+        rest = [node for node in free if node != start]
+        by_count = sorted(rest, key=lambda node: (-held(node), node))[: extra - 1]
+        yield fixed | mask_of((start, *by_count))
+        mask = fixed | 1 << start
+        for _ in range(extra - 1):
+            nearest = min(rest, key=lambda node: (remoteness(mask, node), -held(node), node))
+            rest.remove(nearest)
+            mask |= 1 << nearest
+        yield mask

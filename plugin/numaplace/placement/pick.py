@@ -1,0 +1,94 @@
+"""Which devices to take inside a chosen mask: node by node, group by group, freed longest ago first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+
+from numaplace.model.names import DeviceId, Strategy
+from numaplace.placement.index import DeviceIndex
+
+
+def pick_devices(
+    offered: Sequence[DeviceId],
+    count: int,
+    *,
+    index: DeviceIndex,
+    strategy: Strategy,
+    nodes: Sequence[int],
+    taken: Iterable[DeviceId] = (),
+    freed_at: Mapping[DeviceId, float],
+) -> list[DeviceId]:
+    """Return ``count`` of the offered ids (or all of them), the best ones first.
+
+    ``offered`` is in natural order and free of ``taken``. ``nodes`` are the chosen mask's NUMA nodes in the
+    order in which to fill them; devices on none of them come last. ``taken`` are devices that the container
+    has already: their groups are used first. ``freed_at`` holds seconds; an id that was never freed counts as
+    freed longest ago.
+    """
+    chosen: list[DeviceId] = []
+    used_groups = {index.group.get(device_id, device_id) for device_id in taken}
+    for pool in _pools(offered, index, nodes):
+        need = min(count - len(chosen), len(pool))
+        chosen += _from_groups(
+            pool, need, index=index, strategy=strategy, used_groups=used_groups, freed_at=freed_at
+        )
+        if len(chosen) == count:
+            break
+    return chosen
+
+
+def _pools(offered: Sequence[DeviceId], index: DeviceIndex, nodes: Sequence[int]) -> Iterable[list[DeviceId]]:
+    """Split the offered ids by the first of ``nodes`` that they are on; the rest is the last pool."""
+    rest = list(offered)
+    for node in nodes:
+        bit = 1 << node
+        here = [device_id for device_id in rest if index.mask.get(device_id, 0) & bit]
+        if here:
+            rest = [device_id for device_id in rest if not index.mask.get(device_id, 0) & bit]
+            yield here
+    if rest:
+        yield rest
+
+
+def _from_groups(
+    pool: list[DeviceId],
+    need: int,
+    *,
+    index: DeviceIndex,
+    strategy: Strategy,
+    used_groups: set[str],
+    freed_at: Mapping[DeviceId, float],
+) -> list[DeviceId]:
+    order = {device_id: (freed_at.get(device_id, -inf), place) for place, device_id in enumerate(pool)}
+    groups: dict[str, list[DeviceId]] = {}
+    for device_id in sorted(pool, key=order.__getitem__):
+        groups.setdefault(index.group.get(device_id, device_id), []).append(device_id)
+
+    chosen: list[DeviceId] = []
+
+    def take(name: str) -> None:
+        chosen.extend(groups.pop(name)[: need - len(chosen)])
+
+    for name in sorted(used_groups & groups.keys(), key=lambda name: order[groups[name][0]]):
+        take(name)
+    for name in sorted(groups, key=lambda name: (-len(groups[name]), order[groups[name][0]])):
+        if need - len(chosen) <= len(groups[name]):
+            break
+        take(name)
+    missing = need - len(chosen)
+    if missing > 0:
+        fitting = (name for name in groups if len(groups[name]) >= missing)
+        take(min(fitting, key=lambda name: (_fit(len(groups[name]), strategy), order[groups[name][0]])))
+    return chosen
+
+
+def _fit(free: int, strategy: Strategy) -> int:
+    """Rank a group that holds all that is missing: the fullest, the emptiest, or simply the first."""
+    match strategy:
+        case Strategy.MOST_ALLOCATED:
+            return free
+        case Strategy.LEAST_ALLOCATED:
+            return -free
+        case Strategy.NONE:
+            return 0

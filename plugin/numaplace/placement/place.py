@@ -1,0 +1,162 @@
+"""The answer to GetPreferredAllocation: snapshot + request -> device ids + reasons.
+
+The order of steps is that of the design ("Answering GetPreferredAllocation"): nothing to choose, candidate
+masks, comparison, devices inside the mask.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from numaplace.engine.compare import Rule
+from numaplace.engine.hint import Hint
+from numaplace.engine.options import PolicyOptions
+from numaplace.engine.score import aggregate
+from numaplace.engine.select import select
+from numaplace.model.mask import nodes_of, width
+from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.model.topology import NumaTopology
+from numaplace.placement.candidates import candidate_masks, narrowest_width
+from numaplace.placement.index import DeviceIndex
+from numaplace.placement.pick import pick_devices
+from numaplace.placement.reasons import Candidate, Outcome, Placement
+from numaplace.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRequest:
+    """One GetPreferredAllocation, as the kubelet sent it, and what is known of who asks.
+
+    ``held`` is the mask of NUMA nodes that the asking container has devices on already; 0 if none or unknown.
+    ``freed_at`` holds the time in seconds at which a device was freed; absent = never seen in use.
+    """
+
+    available: Collection[DeviceId]
+    must_include: Collection[DeviceId]
+    size: int
+    held: int = 0
+    freed_at: Mapping[DeviceId, float] = field(default_factory=dict)
+
+
+def place(
+    request: PlacementRequest,
+    *,
+    index: DeviceIndex,
+    topology: NumaTopology,
+    snapshot: Snapshot | None,
+    options: PolicyOptions,
+) -> Placement:
+    """Choose ``request.size`` of the offered devices. Total: any request gets an answer.
+
+    Without a snapshot every candidate is unscored and the structural rule decides.
+    """
+    musts = list(dict.fromkeys(request.must_include))
+    if request.size >= len(set(request.available).union(musts)):
+        ids = (*musts, *index.ordered(set(request.available).difference(musts)))
+        return Placement(ids=ids, outcome=Outcome.ALL, strategy=options.strategy, held=request.held)
+    musts = musts[: max(request.size, 0)]
+
+    offered = index.ordered(set(request.available).difference(musts))
+    scorer = _Scorer(snapshot, options)
+    chosen = _choose_mask(request, offered + musts, musts, index=index, topology=topology, scorer=scorer)
+    nodes: Iterable[int] = () if chosen.mask is None else nodes_of(chosen.mask)
+    picked = pick_devices(
+        offered,
+        request.size - len(musts),
+        index=index,
+        strategy=options.strategy,
+        nodes=sorted(nodes, key=scorer.filling_order),
+        taken=musts,
+        freed_at=request.freed_at,
+    )
+    return Placement(
+        ids=(*musts, *picked),
+        outcome=Outcome.NO_TOPOLOGY if chosen.mask is None else Outcome.PLACED,
+        strategy=options.strategy,
+        mask=chosen.mask,
+        structural=chosen.structural,
+        rule=chosen.rule,
+        candidates=chosen.candidates,
+        held=request.held,
+    )
+
+
+class _Scorer:
+    """Scores masks over all resources that have state, once per mask."""
+
+    def __init__(self, snapshot: Snapshot | None, options: PolicyOptions) -> None:
+        self.options = options
+        self._snapshot = snapshot if options.strategy is not Strategy.NONE else None
+        self._names: tuple[ResourceName, ...] = (
+            tuple(name for name in self._snapshot.resources if options.weights.of(name) > 0)
+            if self._snapshot
+            else ()
+        )
+
+    def scores(self, mask: int) -> dict[ResourceName, int]:
+        """Return the score of each weighted resource that has one."""
+        if self._snapshot is None:
+            return {}
+        scores = ((name, self._snapshot.score(name, mask)) for name in self._names)
+        return {name: score for name, score in scores if score > 0}
+
+    def aggregate(self, mask: int, scores: Mapping[ResourceName, int]) -> int:
+        hints = [(name, Hint(mask, preferred=True, score=score)) for name, score in scores.items()]
+        return aggregate(hints, self.options.weights)
+
+    def filling_order(self, node: int) -> tuple[int, int]:
+        """Sort the nodes of a chosen mask: which to fill first."""
+        score = self.aggregate(1 << node, self.scores(1 << node))
+        return (-score if self.options.strategy is Strategy.MOST_ALLOCATED else score, node)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    mask: int | None
+    structural: int | None
+    rule: Rule | None
+    candidates: tuple[Candidate, ...]
+
+
+def _choose_mask(
+    request: PlacementRequest,
+    pool: list[DeviceId],
+    musts: list[DeviceId],
+    *,
+    index: DeviceIndex,
+    topology: NumaTopology,
+    scorer: _Scorer,
+) -> _Chosen:
+    counts = Counter(mask for mask in (index.mask.get(device_id, 0) for device_id in pool) if mask)
+    required = [index.mask.get(device_id, 0) for device_id in musts]
+    masks = candidate_masks(counts, request.size, required=required, topology=topology)
+    if not masks:
+        return _Chosen(None, None, None, ())
+    narrowest = narrowest_width(index.capacity, request.size, topology=topology)
+    candidates = []
+    for mask in masks:
+        scores = scorer.scores(mask)
+        candidates.append(
+            Candidate(
+                mask=mask,
+                preferred=width(mask) <= narrowest and _follows(mask, request.held),
+                score=scorer.aggregate(mask, scores),
+                scores=scores,
+            )
+        )
+    selection = select(
+        (Hint(c.mask, c.preferred, c.score) for c in candidates),
+        topology=topology,
+        policy="best-effort",
+        options=scorer.options,
+        best_non_preferred=width(masks[0]),
+    )
+    assert selection is not None  # noqa: S101 - there is at least one candidate and none is empty
+    return _Chosen(selection.chosen.mask, selection.structural.mask, selection.rule, tuple(candidates))
+
+
+def _follows(mask: int, held: int) -> bool:
+    """Whether the mask keeps a container on the nodes that it is on: inside them, or around all of them."""
+    return held in (0, mask & held) or mask & held == mask

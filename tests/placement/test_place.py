@@ -1,0 +1,234 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numaplace.engine.options import PolicyOptions
+from numaplace.engine.weights import parse_weights
+from numaplace.model.device import Device
+from numaplace.model.mask import mask_of, nodes_of, width
+from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
+from numaplace.model.topology import NumaTopology
+from numaplace.placement.index import index_devices
+from numaplace.placement.place import PlacementRequest, place
+from numaplace.placement.reasons import Outcome
+from numaplace.placement.text import why
+from numaplace.state.snapshot import build_snapshot
+
+GPU = ResourceName("nvidia.com/gpu")
+VF = ResourceName("intel.com/sriov-nic")
+GIB = 1 << 30
+
+
+class Node:
+    """A node in a given allocation state: ``used[node][resource]``, the same capacity on each NUMA node."""
+
+    def __init__(self, used, *, cpus=64, memory=128, **counts):
+        counts = {GPU: counts.get("gpu", 0), VF: counts.get("vf", 0)}
+        nodes = tuple(sorted(used))
+        self.topology = NumaTopology(
+            nodes=nodes, cpus={n: frozenset(range(n * cpus, (n + 1) * cpus)) for n in nodes}
+        )
+        self.devices = {
+            resource: {
+                DeviceId(f"{n}-{i}"): Device(DeviceId(f"{n}-{i}"), nodes=(n,))
+                for n in nodes
+                for i in range(count)
+            }
+            for resource, count in counts.items()
+            if count
+        }
+        self.allocatable = Allocatable(
+            cpus=frozenset(range(len(nodes) * cpus)) if cpus else frozenset(),
+            memory=tuple(MemoryBlock(ResourceName("memory"), memory * GIB, (n,)) for n in nodes),
+        )
+        self.pods = tuple(
+            PodUse("default", f"on-{n}", (ContainerUse("c", *self._held(n, amounts, cpus)),))
+            for n, amounts in used.items()
+        )
+
+    def _held(self, node, amounts, cpus):
+        blocks = tuple(
+            DeviceBlock(
+                resource,
+                tuple(DeviceId(f"{node}-{i}") for i in range(amounts.get(str(resource), 0))),
+                (node,),
+            )
+            for resource in self.devices
+        )
+        held_cpus = frozenset(range(node * cpus, node * cpus + amounts.get("cpu", 0)))
+        memory = (MemoryBlock(ResourceName("memory"), amounts.get("memory", 0) * GIB, (node,)),)
+        return blocks, held_cpus, memory
+
+    def place(self, resource, size, *, strategy, weights="", must_include=(), available=None, **asking):
+        snapshot = build_snapshot(
+            topology=self.topology,
+            allocatable=self.allocatable,
+            pods=self.pods,
+            devices=self.devices,
+            taken_at_seconds=0.0,
+        )
+        offered = set(self.devices[resource]) - snapshot.in_use(resource)
+        return place(
+            PlacementRequest(
+                offered if available is None else available, must_include=must_include, size=size, **asking
+            ),
+            index=index_devices(self.devices[resource].values()),
+            topology=self.topology,
+            snapshot=snapshot,
+            options=PolicyOptions(strategy=Strategy(strategy), weights=parse_weights(weights)),
+        )
+
+
+KEP_EXAMPLE_1 = Node(
+    {
+        0: {"cpu": 48, "memory": 64, "nvidia.com/gpu": 1},
+        1: {"cpu": 16, "memory": 32, "nvidia.com/gpu": 3},
+    },
+    gpu=4,
+)
+KEP_EXAMPLE_2 = Node(
+    {
+        0: {"cpu": 8, "memory": 32, "intel.com/sriov-nic": 6},
+        1: {"cpu": 24, "memory": 96, "intel.com/sriov-nic": 2},
+        2: {"cpu": 16, "memory": 64, "intel.com/sriov-nic": 4},
+        3: {"cpu": 16, "memory": 64, "intel.com/sriov-nic": 4},
+    },
+    cpus=32,
+    vf=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("node", "resource", "strategy", "weights", "scores", "selected"),
+    [
+        (KEP_EXAMPLE_1, GPU, "most-allocated", "", [50, 41], 0),
+        (KEP_EXAMPLE_1, GPU, "most-allocated", "nvidia.com/gpu=10", [31, 66], 1),
+        (KEP_EXAMPLE_1, GPU, "most-allocated", "cpu=3,memory=1,nvidia.com/gpu=6", [42, 55], 1),
+        (KEP_EXAMPLE_1, GPU, "most-allocated", "nvidia.com/gpu=10,cpu=0", [27, 70], 1),
+        (KEP_EXAMPLE_1, GPU, "least-allocated", "nvidia.com/gpu=10", [31, 66], 0),
+        (KEP_EXAMPLE_1, GPU, "none", "nvidia.com/gpu=10", [0, 0], 0),
+        (KEP_EXAMPLE_2, VF, "least-allocated", "", [41, 58, 50, 50], 0),
+        (KEP_EXAMPLE_2, VF, "least-allocated", "cpu=0,memory=0", [75, 25, 50, 50], 1),
+    ],
+)
+def test_kep_worked_examples(node, resource, strategy, weights, scores, selected):
+    placement = node.place(resource, 1, strategy=strategy, weights=weights)
+    assert [candidate.score for candidate in placement.candidates] == scores
+    assert nodes_of(placement.mask) == (selected,)
+    assert placement.ids[0].startswith(f"{selected}-")
+    assert placement.score_decided == (selected != 0)
+
+
+def test_pytorch_ci_infra_696_packing_keeps_a_socket_whole():
+    node = Node({0: {}, 1: {"nvidia.com/gpu": 2}}, gpu=4)
+    packed = node.place(GPU, 1, strategy="most-allocated", weights="cpu=0,memory=0")
+    spread = node.place(GPU, 1, strategy="least-allocated", weights="cpu=0,memory=0")
+    assert (nodes_of(packed.mask), nodes_of(spread.mask)) == ((1,), (0,))
+    assert node.place(GPU, 4, strategy="most-allocated").ids == ("0-0", "0-1", "0-2", "0-3")
+
+
+def test_the_second_resource_follows_the_first_one():
+    node = Node({0: {}, 1: {"nvidia.com/gpu": 2}}, gpu=4, vf=8)
+    alone = node.place(VF, 1, strategy="least-allocated")
+    following = node.place(VF, 1, strategy="least-allocated", held=mask_of([1]))
+    assert (nodes_of(alone.mask), nodes_of(following.mask)) == ((0,), (1,))
+    assert "where the container's other devices are (NUMA 1)" in why(following)
+
+
+def test_a_request_that_no_single_node_holds_stays_near_what_is_held():
+    node = Node({0: {}, 1: {}, 2: {}}, vf=2)
+    placement = node.place(VF, 3, strategy="none", held=mask_of([2]))
+    assert nodes_of(placement.mask) == (0, 2)
+
+
+def test_all_offered_are_returned_without_more_work():
+    placement = KEP_EXAMPLE_1.place(GPU, 4, strategy="most-allocated", must_include=["1-3"])
+    assert placement.outcome is Outcome.ALL
+    assert placement.ids == ("1-3", "0-1", "0-2", "0-3")
+
+
+def test_devices_without_topology_are_placed_too():
+    placement = place(
+        PlacementRequest({"b", "a", "c"}, must_include=[], size=2),
+        index=index_devices([Device("a"), Device("b"), Device("c")]),
+        topology=NumaTopology(nodes=(0, 1)),
+        snapshot=None,
+        options=PolicyOptions(strategy=Strategy.MOST_ALLOCATED),
+    )
+    assert (placement.ids, placement.outcome, placement.mask) == (("a", "b"), Outcome.NO_TOPOLOGY, None)
+
+
+def test_without_a_snapshot_the_structural_rule_decides():
+    placement = place(
+        PlacementRequest({"a", "b"}, must_include=[], size=1),
+        index=index_devices([Device("a", nodes=(1,)), Device("b", nodes=(0,))]),
+        topology=NumaTopology(nodes=(0, 1)),
+        snapshot=None,
+        options=PolicyOptions(strategy=Strategy.LEAST_ALLOCATED),
+    )
+    assert placement.ids == ("b",)
+    assert why(placement) == "NUMA 0: lowest id"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "size", "text"),
+    [
+        (
+            "most-allocated",
+            1,
+            "NUMA 1: most-allocated, score 66 against NUMA 0 31; without scores it would have been NUMA 0",
+        ),
+        ("least-allocated", 1, "NUMA 0: least-allocated, score 31 against NUMA 1 66"),
+        ("none", 1, "NUMA 0: lowest id"),
+        ("most-allocated", 3, "only NUMA 0 can hold the request"),
+        ("most-allocated", 4, "as many were asked for as are offered"),
+    ],
+)
+def test_it_says_why(strategy, size, text):
+    assert why(KEP_EXAMPLE_1.place(GPU, size, strategy=strategy, weights="nvidia.com/gpu=10")) == text
+
+
+device_ids = st.integers(0, 23).map(lambda number: DeviceId(f"d{number}"))
+
+
+@given(
+    offered=st.sets(device_ids, max_size=24),
+    musts=st.lists(device_ids, max_size=3),
+    size=st.integers(-1, 26),
+    strategy=st.sampled_from(Strategy),
+    nodes=st.lists(st.lists(st.integers(0, 5), max_size=2, unique=True), min_size=20, max_size=20),
+    groups=st.lists(st.sampled_from(["", "a", "b"]), min_size=20, max_size=20),
+    held=st.integers(0, 63),
+    used=st.sets(device_ids, max_size=12),
+)
+def test_any_request_gets_a_valid_answer(offered, musts, size, strategy, nodes, groups, held, used):
+    devices = [
+        Device(DeviceId(f"d{i}"), nodes=tuple(sorted(on)), group=group)
+        for i, (on, group) in enumerate(zip(nodes, groups, strict=True))
+    ]
+    topology = NumaTopology(nodes=tuple(range(6)))
+    snapshot = build_snapshot(
+        topology=topology,
+        allocatable=Allocatable(),
+        pods=(PodUse("ns", "p", (ContainerUse("c", (DeviceBlock(GPU, tuple(sorted(used))),)),)),),
+        devices={GPU: {device.id: device for device in devices}},
+        taken_at_seconds=0.0,
+    )
+
+    def answer(order):
+        return place(
+            PlacementRequest(order(offered | set(musts)), must_include=musts, size=size, held=held),
+            index=index_devices(devices),
+            topology=topology,
+            snapshot=snapshot,
+            options=PolicyOptions(strategy=strategy),
+        )
+
+    placement = answer(sorted)
+    assert len(placement.ids) == len(set(placement.ids)) == min(max(size, 0), len(offered | set(musts)))
+    assert set(placement.ids) <= offered | set(musts)
+    assert set(musts) <= set(placement.ids) or size < len(set(musts))
+    assert placement == answer(lambda ids: sorted(ids, reverse=True))
+    assert why(placement)
+    if placement.mask is not None and placement.structural is not None:
+        assert width(placement.mask) == width(placement.structural)
