@@ -1,0 +1,100 @@
+"""The real daemon as a child process, with its log read line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from numaplace.errors import PeerError
+
+LogLine = Mapping[str, object]
+
+STOP_SECONDS = 5.0
+
+
+class DaemonProcess:
+    """A running ``numaplace run``; ``lines`` holds its log so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._grown = asyncio.Condition()
+        self._ended = False
+        self.lines: list[LogLine] = []
+        self.noise: list[str] = []
+
+    async def wait_line(self, wanted: Callable[[LogLine], bool], *, timeout_seconds: float) -> LogLine:
+        """Return the first log line, past or future, that is wanted; ``PeerError`` if it does not come."""
+
+        async def found() -> LogLine:
+            seen = 0
+            async with self._grown:
+                while True:
+                    for line in self.lines[seen:]:
+                        if wanted(line):
+                            return line
+                    seen = len(self.lines)
+                    if self._ended:
+                        raise PeerError("the daemon ended: " + "\n".join(self.noise or ["without a word"]))
+                    await self._grown.wait()
+
+        try:
+            return await asyncio.wait_for(found(), timeout_seconds)
+        except TimeoutError:
+            raise PeerError(f"the daemon did not log what was waited for in {timeout_seconds} s") from None
+
+    async def read_log(self) -> None:
+        """Follow the daemon's log until it ends."""
+        stream = self._process.stderr
+        while stream is not None and (raw := await stream.readline()):
+            text = raw.decode(errors="replace").rstrip("\n")
+            async with self._grown:
+                with contextlib.suppress(ValueError):
+                    self.lines.append(json.loads(text))
+                    text = ""
+                if text:
+                    self.noise.append(text)
+                self._grown.notify_all()
+        async with self._grown:
+            self._ended = True
+            self._grown.notify_all()
+
+    async def stop(self) -> None:
+        """Ask the daemon to end (SIGTERM); kill it if it does not in time."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+
+@asynccontextmanager
+async def running_daemon(config: Path) -> AsyncIterator[DaemonProcess]:
+    """Run the daemon with a configuration file for as long as the context is open."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("NUMAPLACE_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "numaplace",
+        "run",
+        "--config",
+        str(config),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    daemon = DaemonProcess(process)
+    reading = asyncio.create_task(daemon.read_log())
+    try:
+        yield daemon
+    finally:
+        await daemon.stop()
+        await reading
