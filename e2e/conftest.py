@@ -1,0 +1,61 @@
+"""Fixtures of the end-to-end tests. Start them with e2e/run.sh, which builds what they need."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+HERE = Path(__file__).parent
+_NEEDED = ("NUMAPLACE_E2E_KUBELET", "NUMAPLACE_E2E_CRI")
+
+if any(name not in os.environ for name in _NEEDED):
+    pytest.exit("start the end-to-end tests with e2e/run.sh (or make e2e)", returncode=2)
+sys.path.insert(0, os.environ["NUMAPLACE_E2E_CRI"])
+
+from harness.backend import Tools  # noqa: E402
+from harness.logs import LogKeeper  # noqa: E402
+
+_LOGS = pytest.StashKey[LogKeeper]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_LOGS] = LogKeeper(HERE / "logs")
+    # A polite end from outside tears the fixtures down, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    report = yield
+    if report.failed:
+        for path, tail in item.config.stash[_LOGS].keep(item.nodeid):
+            report.sections.append((f"log kept at {path}; its end", tail))
+    return report
+
+
+@pytest.fixture(scope="session")
+def tools() -> Tools:
+    return Tools(kubelet=Path(os.environ["NUMAPLACE_E2E_KUBELET"]))
+
+
+@pytest.fixture(scope="session")
+def logs(pytestconfig: pytest.Config) -> LogKeeper:
+    return pytestconfig.stash[_LOGS]
+
+
+@pytest.fixture(scope="session")
+def scratch() -> Iterator[Path]:
+    """A folder with a short path (a unix socket's path has at most 107 bytes)."""
+    with tempfile.TemporaryDirectory(prefix="np.", dir="/tmp") as fallback:
+        yield Path(os.environ.get("NUMAPLACE_E2E_SCRATCH", fallback))

@@ -1,0 +1,149 @@
+"""Where pods run. Flows and tests know only ``Backend``; the simulated node is one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import grpc
+
+from harness import podresources
+from harness.cri import CreatedContainer, StubRuntime
+from harness.kubelet import NODE_NAME, Kubelet, KubeletOptions
+from harness.logs import LogKeeper
+from harness.podresources import Held
+from harness.pods import Pod, StaticPodFolder
+from harness.topology import SimulatedTopology
+from harness.waiters import until
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Why the kubelet refused a pod."""
+
+    reason: str
+    message: str
+
+
+class Backend(Protocol):
+    """A node that pods can be put on, by the names that the test gave them."""
+
+    def create(self, pod: Pod) -> None:
+        """Hand the pod over; do not wait."""
+
+    def delete(self, name: str) -> None:
+        """Ask for the pod's end; do not wait."""
+
+    def running(self, name: str) -> frozenset[str]:
+        """The names of the pod's running containers."""
+
+    def rejected(self, name: str) -> Rejected | None:
+        """Why the pod was refused, if it was."""
+
+    def held(self) -> Mapping[str, Mapping[str, Held]]:
+        """Pod name -> container name -> what PodResources says it holds."""
+
+    def given(self, pod: str, container: str) -> CreatedContainer:
+        """What the container runtime was last asked to give to the container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What ``run.sh`` has built."""
+
+    kubelet: Path
+
+
+class SimulatedNode:
+    """A real kubelet with static pods and a stub runtime."""
+
+    def __init__(self, kubelet: Kubelet, runtime: StubRuntime, *, topology: SimulatedTopology, folder: Path):
+        self.kubelet = kubelet
+        self.runtime = runtime
+        self.topology = topology
+        self.folder = folder
+        self._pods = StaticPodFolder(kubelet.manifests)
+        self._created: set[str] = set()
+
+    def create(self, pod: Pod) -> None:
+        self._created.add(pod.name)
+        self._pods.create(pod)
+
+    def delete(self, name: str) -> None:
+        self._created.discard(name)
+        self._pods.delete(name)
+
+    def running(self, name: str) -> frozenset[str]:
+        return self.runtime.running(_full(name))
+
+    def rejected(self, name: str) -> Rejected | None:
+        status = self.kubelet.pods().get(_full(name), {})
+        if status.get("phase") != "Failed":
+            return None
+        return Rejected(str(status.get("reason")), str(status.get("message")))
+
+    def held(self) -> dict[str, dict[str, Held]]:
+        pods = podresources.list_pods(self.kubelet.pod_resources_socket)
+        return {name.removesuffix(f"-{NODE_NAME}"): held for name, held in pods.items()}
+
+    def given(self, pod: str, container: str) -> CreatedContainer:
+        return self.runtime.created(_full(pod), container)[-1]
+
+    def times_created(self, pod: str, container: str) -> int:
+        return len(self.runtime.created(_full(pod), container))
+
+    def allocatable(self, resource: str) -> frozenset[str]:
+        """The healthy devices that the kubelet knows of a resource."""
+        return podresources.allocatable_devices(self.kubelet.pod_resources_socket).get(resource, frozenset())
+
+    def wait_for_devices(self, resource: str, count: int, *, limit_seconds: float = 20) -> None:
+        """Wait until the kubelet has this many healthy devices of the resource."""
+        until(
+            lambda: len(self.allocatable(resource)) == count,
+            f"{count} devices of {resource} at the kubelet",
+            limit_seconds=limit_seconds,
+            detail=lambda: sorted(self.allocatable(resource)),
+        )
+
+    def clear(self) -> None:
+        """Delete every pod and wait until the kubelet has forgotten them."""
+        for name in tuple(self._created):
+            self.delete(name)
+        until(self._is_empty, "the kubelet to forget all pods", detail=lambda: sorted(self.held()))
+
+    def _is_empty(self) -> bool:
+        try:
+            return not self.kubelet.pods() and not self.held() and not self.runtime.any_running()
+        except (grpc.RpcError, OSError):
+            return False
+
+
+def _full(pod: str) -> str:
+    return f"{pod}-{NODE_NAME}"
+
+
+_numbers = itertools.count(1)
+
+
+@contextlib.contextmanager
+def simulated_node(
+    tools: Tools, scratch: Path, *, topology: SimulatedTopology, options: KubeletOptions, logs: LogKeeper
+) -> Iterator[SimulatedNode]:
+    """Start a node for a group of tests; at the end nothing of it is left."""
+    folder = scratch / str(next(_numbers))
+    folder.mkdir()
+    runtime = StubRuntime(folder / "cri.sock")
+    kubelet = Kubelet(
+        tools.kubelet, folder, topology=topology, runtime_socket=runtime.socket, options=options
+    )
+    with logs.watching("kubelet", kubelet.log):
+        try:
+            kubelet.start()
+            yield SimulatedNode(kubelet, runtime, topology=topology, folder=folder)
+        finally:
+            kubelet.kill()
+            runtime.stop()

@@ -1,0 +1,87 @@
+"""``numaplace run`` as a process, against a kubelet's sockets."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from harness.process import Process
+from harness.waiters import until
+
+COMMAND = Path(sys.executable).parent / "numaplace"
+
+
+class Daemon:
+    """One configuration; started, killed and started again at will."""
+
+    def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
+        self._config = folder / "numaplace.yaml"
+        self._port = _free_port()
+        self._process: Process | None = None
+        self.log = folder / "numaplace.log"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._config.write_text(yaml.safe_dump({**config, "http": {"address": f"127.0.0.1:{self._port}"}}))
+
+    def start(self) -> None:
+        self._process = Process([str(COMMAND), "run", "--config", str(self._config)], self.log)
+
+    def kill(self) -> None:
+        """SIGKILL: no chance to say goodbye."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def terminate(self) -> int:
+        """SIGTERM; return the exit code."""
+        assert self._process is not None
+        code = self._process.stop()
+        self._process = None
+        return code
+
+    def reload(self) -> None:
+        """SIGHUP."""
+        assert self._process is not None
+        self._process.signal(signal.SIGHUP)
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.exit_code is None
+
+    def wait_ready(self, *, limit_seconds: float = 20) -> None:
+        until(self._ready, "the daemon to be ready", limit_seconds=limit_seconds, detail=self.tail)
+
+    def _ready(self) -> bool:
+        assert self.alive, f"the daemon ended: {self.tail()}"
+        return self._get("/readyz")[0] == 200
+
+    def metrics(self) -> str:
+        """Return the metrics page; empty while it is not there."""
+        return self._get("/metrics")[1]
+
+    def _get(self, path: str) -> tuple[int, str]:
+        url = f"http://127.0.0.1:{self._port}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return refusal.code, refusal.read().decode()
+        except OSError:
+            return 0, ""
+
+    def tail(self, lines: int = 15) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

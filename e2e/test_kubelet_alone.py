@@ -1,0 +1,58 @@
+"""What the kubelet does without numaplace: the ground that the other tests stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness.backend import SimulatedNode, Tools, simulated_node
+from harness.flows import placement, run_one_by_one
+from harness.kubelet import KubeletOptions
+from harness.logs import LogKeeper
+from harness.plugin import SmallPlugin
+from harness.pods import Container, Pod
+from harness.topology import SimulatedTopology
+
+GPU = "example.com/gpu"
+NODE_OF = {f"gpu-{node}-{n}": node for node in range(4) for n in range(4)}
+
+
+@pytest.fixture(scope="module")
+def node(tools: Tools, scratch: Path, logs: LogKeeper) -> Iterator[SimulatedNode]:
+    topology = SimulatedTopology.uniform(4)
+    with simulated_node(tools, scratch, topology=topology, options=KubeletOptions(), logs=logs) as node:
+        yield node
+
+
+@pytest.fixture
+def plugin(node: SimulatedNode) -> Iterator[SmallPlugin]:
+    plugin = SmallPlugin(
+        node.kubelet.device_plugins, GPU, {device: (numa,) for device, numa in NODE_OF.items()}
+    )
+    plugin.register()
+    node.wait_for_devices(GPU, len(NODE_OF))
+    yield plugin
+    node.clear()
+    plugin.stop()
+
+
+def test_pods_get_devices_at_random(node: SimulatedNode, plugin: SmallPlugin) -> None:
+    pods = [Pod.of(f"alone-{n}", {GPU: 1}) for n in range(8)]
+    run_one_by_one(node, pods)
+    placed = placement(node, NODE_OF)
+    print("kubelet alone, 8 pods x 1:", placed.node_sequence(pods, GPU), placed.per_node(GPU))
+    assert sum(placed.per_node(GPU).values()) == 8
+
+
+def test_init_containers_and_sidecars_run(node: SimulatedNode, plugin: SmallPlugin) -> None:
+    pod = Pod(
+        "layers",
+        containers=(Container("main", {GPU: 1}),),
+        init_containers=(
+            Container("prepare", {GPU: 2}, ends=True),
+            Container("helper", {GPU: 1}, sidecar=True),
+        ),
+    )
+    run_one_by_one(node, [pod])
+    assert set(node.held()["layers"]) == {"helper", "main"}
