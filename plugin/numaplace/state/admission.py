@@ -1,0 +1,169 @@
+"""Who is asking: the pod and container under admission, which GetPreferredAllocation does not name.
+
+The kubelet adds a pod to what List shows, then admits it, then turns to the next pod, one at a time
+(``kubelet.go``, HandlePodAdditions); within a pod it admits container by container, init containers first
+(topology manager, allocateAlignedResources); within a container it allocates devices, resource after resource
+in random order, before exclusive CPUs and memory (``container_manager_linux.go``, AddHintProvider). So
+1. when a new pod is in the List, all pods of the List before are done;
+2. as long as no new pod is in the List, the pod under admission is still the same;
+3. a container that has exclusive CPUs or memory is done, and so are those before any that holds something;
+4. a container that already has the resource does not ask for it again.
+Init containers are not listed, and several pods may be new at once, most of which ask for nothing: then more
+than one pod can be the one, and the answer is "unknown".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from numaplace.model.names import PodKey, ResourceName
+from numaplace.model.podresources import ContainerUse, PodUse
+from numaplace.state.ledger import Grant
+from numaplace.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The pods that may be asking, sorted, and the one that is, if only one can be."""
+
+    candidates: tuple[PodKey, ...] = ()
+    pod: PodUse | None = None
+
+
+UNKNOWN = Admission()
+
+
+def asking(
+    pods: Sequence[PodUse],
+    resource: ResourceName,
+    complete: Collection[PodKey],
+    *,
+    latest: Grant | None = None,
+) -> Admission:
+    """Return who may be asking for ``resource``: pods that are not ``complete`` and can still ask for it.
+
+    ``latest`` is a grant known to be for the pod under admission (``AdmissionLog.asking`` knows): of several
+    candidates, the one that holds it is the one.
+    """
+    able = [pod for pod in pods if pod.key not in complete and _can_ask(pod, resource)]
+    if len(able) > 1 and latest is not None:
+        holders = [pod for pod in able if any(_holds(one, latest) for one in pod.containers)]
+        able = holders if len(holders) == 1 else able
+    keys = tuple(sorted({pod.key for pod in able}))
+    return Admission(candidates=keys, pod=able[0] if len(able) == 1 else None)
+
+
+def held_nodes(
+    admission: Admission, resource: ResourceName, *, snapshot: Snapshot, latest: Grant | None = None
+) -> int:
+    """Return the mask of the NUMA nodes of the devices that the asking container already holds, else 0.
+
+    The container is the last one that holds anything, if it is not done by the rules above (so it holds no
+    exclusive CPUs). When others follow it, one of them may be asking instead, and List cannot tell: then the
+    answer is 0, unless ``latest``, our latest grant, is in that container. Should a later container be asking
+    after all, it follows its own pod's node, which costs spread, not admission.
+    """
+    pod = admission.pod
+    last = -1 if pod is None else _last_touched(pod)
+    if pod is None or last < 0:
+        return 0
+    container = pod.containers[last]
+    if _done(container) or _has(container, resource):
+        return 0
+    if last < len(pod.containers) - 1 and (latest is None or not _holds(container, latest)):
+        return 0
+    return snapshot.container_mask(container)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionLog:
+    """Which pods are done with admission, learnt from Lists in their order.
+
+    Feed it every List in the order of their requests, those between decisions too: each one narrows down who
+    can be new. Start a new log when the kubelet restarts: it admits all pods again. PodResources carries no
+    UID: a pod that is replaced under its name between two Lists is noticed if its predecessor held something.
+    """
+
+    complete: frozenset[PodKey] = frozenset()
+    _entries: Mapping[PodKey, tuple[PodUse, ...]] = field(default_factory=dict, repr=False)
+    _pods: Sequence[PodUse] | None = field(default=None, repr=False, compare=False)
+    _decided_at_seconds: float | None = None
+
+    def observed(self, pods: Sequence[PodUse]) -> AdmissionLog:
+        """Note a List. Pods that are new in it make all others complete; pods that are gone are forgotten."""
+        if pods is self._pods:
+            return self
+        entries: dict[PodKey, tuple[PodUse, ...]] = {}
+        for pod in pods:
+            key = (pod.namespace, pod.name)
+            entries[key] = (*entries[key], pod) if key in entries else (pod,)
+        old = self._entries
+        new = {key for key, uses in entries.items() if key not in old or len(uses) > len(old[key])}
+        emptied = {key for key, uses in entries.items() if key in old and _is_emptied(old[key], uses)}
+        if new:
+            return AdmissionLog(frozenset(entries.keys() - new - emptied), entries, pods, None)
+        complete = frozenset((self.complete & entries.keys()) - emptied)
+        return replace(self, complete=complete, _entries=entries, _pods=pods)
+
+    def asking(
+        self, pods: Sequence[PodUse], resource: ResourceName, *, latest: Grant | None = None
+    ) -> Admission:
+        """Return who may be asking, given the List that was observed last and our latest grant (``Ledger``).
+
+        The grant counts when it was made since a decision after which no new pod has appeared: it can then
+        only be for the pod still under admission.
+        """
+        since = self._decided_at_seconds
+        if latest is not None and (since is None or latest.at_seconds < since):
+            latest = None
+        return asking(pods, resource, self.complete, latest=latest)
+
+    def decided(self, admission: Admission, *, now_seconds: float) -> AdmissionLog:
+        """Note a decision on the List observed last. If the pod is known, all others are complete."""
+        complete = self.complete
+        if admission.pod is not None:
+            complete = frozenset(self._entries.keys() - {admission.pod.key})
+        first = now_seconds if self._decided_at_seconds is None else self._decided_at_seconds
+        return replace(self, complete=complete, _decided_at_seconds=first)
+
+
+def _is_emptied(before: tuple[PodUse, ...], now: tuple[PodUse, ...]) -> bool:
+    """Return whether a pod that held something holds nothing now: perhaps its successor of the same name."""
+    if all(a is b for a, b in zip(before, now, strict=False)):
+        return False
+    return any(map(_holds_anything, before)) and not any(map(_holds_anything, now))
+
+
+def _holds_anything(pod: PodUse) -> bool:
+    return _last_touched(pod) >= 0
+
+
+def _can_ask(pod: PodUse, resource: ResourceName) -> bool:
+    """Return whether some container of the pod can still ask; a pod listed without containers can."""
+    last = _last_touched(pod)
+    if last < len(pod.containers) - 1 or last < 0:
+        return True
+    return not _done(pod.containers[last]) and not _has(pod.containers[last], resource)
+
+
+def _last_touched(pod: PodUse) -> int:
+    """Return the index of the last container that holds anything, else -1: those before it are done."""
+    for index in range(len(pod.containers) - 1, -1, -1):
+        container = pod.containers[index]
+        if container.devices or _done(container):
+            return index
+    return -1
+
+
+def _done(container: ContainerUse) -> bool:
+    return bool(container.cpus) or any(block.size_bytes > 0 for block in container.memory)
+
+
+def _has(container: ContainerUse, resource: ResourceName) -> bool:
+    return any(block.resource == resource for block in container.devices)
+
+
+def _holds(container: ContainerUse, grant: Grant) -> bool:
+    ids = {device for block in container.devices if block.resource == grant.resource for device in block.ids}
+    return bool(ids) and grant.ids <= ids

@@ -1,0 +1,195 @@
+"""The allocation state of one Kubernetes node at one moment, per resource and set of NUMA nodes.
+
+What is in use: devices in the PodResources List, plus grants that it does not show yet, minus what the
+kubelet offers right now. Init containers are never listed (kubernetes/kubernetes#126765): their devices come
+from the grants. Exclusive CPUs only: the shared pool is not reported (kubernetes/kubernetes#102190).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from numaplace.model.device import Device
+from numaplace.model.mask import nodes_of
+from numaplace.model.names import CPU, DeviceId, PodKey, ResourceName
+from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
+from numaplace.model.topology import NumaTopology
+from numaplace.state.capacity import NO_DEVICES, Capacity, known_mask
+from numaplace.state.contribution import Contribution, ContributionCache, ResourceState
+from numaplace.state.usage import NOTHING, DeviceState, Tally, Usage, node_memory, tally_of
+
+__all__ = ["ContributionCache", "DeviceState", "Snapshot", "Usage", "build_snapshot"]
+
+NO_STATE = ResourceState(NO_DEVICES, frozenset(), Tally())
+NO_IDS: Mapping[ResourceName, frozenset[DeviceId]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Allocation state, taken at ``taken_at_seconds`` of the caller's monotonic clock.
+
+    ``pods`` are the pods that it counts, ``tallies`` hold every resource that has state, ``device_states``
+    those that are devices. Amounts are exclusive CPUs, bytes, or devices. Unknown names read as empty.
+    """
+
+    topology: NumaTopology
+    taken_at_seconds: float
+    pods: tuple[PodUse, ...] = ()
+    tallies: Mapping[ResourceName, Tally] = field(default_factory=dict)
+    device_states: Mapping[ResourceName, ResourceState] = field(default_factory=dict)
+    cpu_masks: Mapping[int, int] = field(default_factory=dict, repr=False)
+    _devices: dict[ResourceName, Mapping[DeviceId, DeviceState]] = field(
+        default_factory=dict, compare=False, repr=False, init=False
+    )
+
+    @property
+    def resources(self) -> tuple[ResourceName, ...]:
+        """The names that have state, sorted."""
+        return tuple(sorted(self.tallies))
+
+    def usage(self, resource: ResourceName, mask: int) -> Usage:
+        """Return the usage of the NUMA node set ``mask``; a device of several nodes counts once."""
+        tally = self.tallies.get(resource)
+        return NOTHING if tally is None else tally.usage(mask)
+
+    def score(self, resource: ResourceName, mask: int) -> int:
+        """Return the KEP-6007 score of the set: 1 and up, or 0 where there is no capacity."""
+        return self.usage(resource, mask).score
+
+    def per_node(self, resource: ResourceName) -> Mapping[int, Usage]:
+        """Return the usage of each single NUMA node. The sum counts a device of several nodes repeatedly."""
+        return {node: self.usage(resource, 1 << node) for node in self.topology.nodes}
+
+    def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
+        """Return the ids in use, unhealthy and unknown devices included."""
+        return self.device_states.get(resource, NO_STATE).in_use
+
+    def devices(self, resource: ResourceName) -> Mapping[DeviceId, DeviceState]:
+        """Return the state of each device. One in use that its source does not know reads as unhealthy."""
+        found = self._devices.get(resource)
+        if found is None:
+            found = self._devices[resource] = self._states_of(resource)
+        return found
+
+    def largest_single_node_fit(self, resource: ResourceName) -> int:
+        """Return the largest request that one NUMA node can still hold."""
+        return max((usage.free for usage in self.per_node(resource).values()), default=0)
+
+    def containers_per_node(self) -> Mapping[int, int]:
+        """Return how many containers hold something on each NUMA node (KEP-6007, numa_container_count).
+
+        A container counts for every node that its devices, exclusive CPUs and memory touch.
+        """
+        counts = dict.fromkeys(self.topology.nodes, 0)
+        for pod in self.pods:
+            for container in pod.containers:
+                for node in nodes_of(self.container_mask(container)):
+                    counts[node] += 1
+        return counts
+
+    def container_mask(self, container: ContainerUse) -> int:
+        """Return the mask of the NUMA nodes that a container's devices, exclusive CPUs and memory touch."""
+        known = self.topology.mask
+        mask = 0
+        for block in container.devices:
+            table = self.device_states.get(block.resource, NO_STATE).table
+            for device in block.ids:
+                state = table.free.get(device)
+                mask |= known_mask(block.nodes, known) if state is None else state.mask
+        for cpu in container.cpus:
+            mask |= self.cpu_masks.get(cpu, 0)
+        for memory in container.memory:
+            if memory.size_bytes > 0:
+                mask |= known_mask(memory.nodes, known)
+        return mask
+
+    def age_seconds(self, now_seconds: float) -> float:
+        """Return the age at ``now_seconds`` of the same clock, never negative."""
+        return max(0.0, now_seconds - self.taken_at_seconds)
+
+    def _states_of(self, resource: ResourceName) -> Mapping[DeviceId, DeviceState]:
+        state = self.device_states.get(resource, NO_STATE)
+        found = dict(state.table.free)
+        for device in state.in_use:
+            used = state.table.used.get(device)
+            found[device] = self._unknown(resource, device) if used is None else used
+        return found
+
+    def _unknown(self, resource: ResourceName, device: DeviceId) -> DeviceState:
+        mask = 0
+        for pod in self.pods:
+            for container in pod.containers:
+                for block in container.devices:
+                    if block.resource == resource and device in block.ids:
+                        mask |= known_mask(block.nodes, self.topology.mask)
+        return DeviceState(mask=mask, healthy=False, allocated=True)
+
+
+def build_snapshot(
+    *,
+    topology: NumaTopology,
+    allocatable: Allocatable,
+    pods: Sequence[PodUse],
+    devices: Mapping[ResourceName, Mapping[DeviceId, Device]],
+    granted: Mapping[ResourceName, frozenset[DeviceId]] = NO_IDS,
+    offered: Mapping[ResourceName, frozenset[DeviceId]] = NO_IDS,
+    terminal: Collection[PodKey] = (),
+    taken_at_seconds: float,
+    cache: ContributionCache | None = None,
+) -> Snapshot:
+    """Build the snapshot of one PodResources List.
+
+    ``devices`` are our own resources: their records decide nodes and health. Other device resources are read
+    from ``allocatable``; one of their devices that is allocated but not allocatable is unhealthy, and counts
+    in neither figure. ``granted`` are our grants in flight, ``offered`` what the kubelet offers in the call
+    being answered: free, whatever the List says, since kubelets before 1.34 list finished pods
+    (kubernetes/kubernetes#119423). ``terminal`` pods are not counted. A device of two pods counts once.
+
+    With ``cache`` and the same ``PodUse``, ``devices`` (per resource) and ``allocatable`` objects as before,
+    only changed pods are read again. Never raises for odd values: node ids that the topology does not have
+    are no topology, blocks of no size are skipped.
+    """
+    cache = ContributionCache() if cache is None else cache
+    counted = tuple(pods) if not terminal else tuple(pod for pod in pods if pod.key not in terminal)
+    contributions = cache.contributions(counted)
+    listed = cache.listed(counted)
+    capacity = cache.capacity(topology, allocatable)
+    tables = dict(capacity.foreign)
+    for resource, own in devices.items():
+        tables[resource] = cache.own_table(resource, own, capacity.known)
+    nothing: frozenset[DeviceId] = frozenset()
+    states: dict[ResourceName, ResourceState] = {}
+    for resource in tables.keys() | listed.keys() | granted.keys():
+        in_use = listed.get(resource, nothing) | granted.get(resource, nothing)
+        in_use -= offered.get(resource, nothing)
+        states[resource] = cache.state(resource, tables.get(resource, NO_DEVICES), in_use)
+    tallies = {resource: state.tally for resource, state in states.items()}
+    tallies.update(_other_tallies(contributions, capacity))
+    return Snapshot(
+        topology=topology,
+        taken_at_seconds=taken_at_seconds,
+        pods=counted,
+        tallies=tallies,
+        device_states=states,
+        cpu_masks=capacity.cpu_masks,
+    )
+
+
+def _other_tallies(
+    contributions: Sequence[Contribution], capacity: Capacity
+) -> Iterator[tuple[ResourceName, Tally]]:
+    """Yield the tallies of CPU, memory and hugepages, where there are any."""
+    cpus: frozenset[int] = frozenset().union(*(one.cpus for one in contributions))
+    if cpus or capacity.cpus:
+        yield CPU, tally_of(capacity.cpus, Counter(capacity.cpu_masks.get(cpu, 0) for cpu in cpus))
+    blocks: dict[ResourceName, list[tuple[int, int]]] = {resource: [] for resource in capacity.memory}
+    for one in contributions:
+        for resource, nodes, size_bytes in one.memory:
+            mask = nodes & capacity.known
+            if mask:
+                blocks.setdefault(resource, []).append((mask, size_bytes))
+    for resource, found in blocks.items():
+        per_node = capacity.memory.get(resource, {})
+        yield resource, tally_of(per_node, node_memory(found, per_node))
