@@ -1,0 +1,1 @@
+"""Devices that a YAML file declares."""

@@ -1,0 +1,66 @@
+"""The ``gpu`` source: one look at the PCI bus for one vendor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from numaplace.devices.files import existing_directories
+from numaplace.devices.gpu.cdi import CdiCatalog
+from numaplace.devices.gpu.table import VENDORS
+from numaplace.devices.gpu.vendor import GpuHost
+from numaplace.devices.numa import NumaCheck
+from numaplace.devices.pci import PCI_DEVICES, PciFunction, pci_bus_readable, pci_functions
+from numaplace.devices.roots import HostRoots
+from numaplace.devices.scan import LeftOut, Scan
+from numaplace.devices.spec import GpuSpec
+from numaplace.model.device import Device
+from numaplace.model.names import DeviceId, ResourceName
+
+
+class GpuSource:
+    """Offers the GPUs of one vendor that its container driver runs. A partition's group is its GPU."""
+
+    def __init__(self, spec: GpuSpec, *, resource: ResourceName, roots: HostRoots) -> None:
+        self._vendor = VENDORS[spec.vendor]
+        self._host = GpuHost(roots, CdiCatalog(roots.cdi))
+
+    @property
+    def watch_paths(self) -> tuple[Path, ...]:
+        """The PCI bus, and where the vendor's device nodes and CDI specifications come and go."""
+        roots = self._host.roots
+        return existing_directories(roots.sysfs / PCI_DEVICES, *self._vendor.watched(roots))
+
+    def scan(self) -> Scan:
+        """Look at every display or compute function of the vendor."""
+        sysfs = self._host.roots.sysfs
+        if not pci_bus_readable(sysfs):
+            path = sysfs / PCI_DEVICES
+            return Scan(failed=True, warnings=(f"{path}: not a readable directory; GPUs are unknown",))
+        numa = NumaCheck(sysfs)
+        devices: list[Device] = []
+        left_out: list[LeftOut] = []
+        for function in pci_functions(sysfs, classes=self._vendor.classes, vendor=self._vendor.pci_vendor):
+            units = self._why_not(function) or self._vendor.units(function, self._host)
+            if isinstance(units, str):
+                left_out.append(LeftOut(function.address, units))
+                continue
+            devices += [
+                Device(
+                    id=DeviceId(unit.id),
+                    nodes=numa.nodes(unit.id, (function.numa_node,)),
+                    group=function.address,
+                    edits=unit.edits,
+                )
+                for unit in units
+            ]
+        return Scan(tuple(devices), tuple(left_out), tuple(numa.warnings))
+
+    def _why_not(self, function: PciFunction) -> str:
+        """Return the reason that is the same for all vendors, or ""."""
+        if function.is_vf and not self._vendor.offers_vfs:
+            return f"a VF of {function.physfn}: VFs are not offered for {self._vendor.name}"
+        if function.numvfs:
+            return f"a PF with {function.numvfs} VFs: it is not offered itself"
+        if function.driver not in self._vendor.drivers:
+            return f"driver {function.driver or 'none'}: needs {' or '.join(self._vendor.drivers)}"
+        return ""

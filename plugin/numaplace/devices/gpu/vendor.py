@@ -1,0 +1,56 @@
+"""What a vendor's file provides, and what is the same for all vendors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from numaplace.devices.files import names_in
+from numaplace.devices.gpu.cdi import CdiCatalog
+from numaplace.devices.pci import PciFunction
+from numaplace.devices.roots import HostRoots
+from numaplace.model.device import ContainerEdits, DeviceNode
+
+_DRM_NODE = re.compile(r"(card|renderD)\d+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHost:
+    """Where a vendor's file may look."""
+
+    roots: HostRoots
+    cdi: CdiCatalog
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One device that a GPU offers: the GPU itself, or one of its partitions."""
+
+    id: str
+    edits: ContainerEdits
+
+
+@dataclass(frozen=True, slots=True)
+class GpuVendor:
+    """A vendor of GPUs.
+
+    ``classes`` are prefixes of PCI classes (class and subclass), ``drivers`` those that run containers.
+    ``offers_vfs``: a GPU with VFs offers these in place of itself; otherwise VFs are left out.
+    ``units`` says what one GPU offers, or why nothing.
+    """
+
+    name: str
+    pci_vendor: str
+    classes: tuple[str, ...]
+    drivers: tuple[str, ...]
+    offers_vfs: bool
+    units: Callable[[PciFunction, GpuHost], tuple[Unit, ...] | str]
+    watched: Callable[[HostRoots], tuple[Path, ...]]
+
+
+def drm_nodes(device: Path) -> tuple[DeviceNode, ...]:
+    """Return the card and render nodes below a device's sysfs directory; ``controlD*`` is obsolete."""
+    names = (name for name in names_in(device / "drm") if _DRM_NODE.fullmatch(name))
+    return tuple(DeviceNode(f"/dev/dri/{name}", f"/dev/dri/{name}") for name in names)

@@ -1,0 +1,1 @@
+"""SR-IOV virtual functions of network cards, found in sysfs."""

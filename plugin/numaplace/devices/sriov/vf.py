@@ -1,0 +1,97 @@
+"""What sysfs says about a virtual function and its PF."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from numaplace.devices.files import link_name, names_in, read_int, read_text
+from numaplace.devices.pci import PciFunction
+
+_LINK_TYPES = {1: "ether", 32: "infiniband"}  # ARPHRD_* of Linux if_arp.h
+_VIRTFN = re.compile(r"virtfn(\d+)", re.ASCII)
+_NOIOMMU = "vfio-noiommu"
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalFunction:
+    """A PF: its network devices' names and link type (empty: unknown), and the index of each VF address."""
+
+    address: str
+    names: tuple[str, ...] = ()
+    link_type: str = ""
+    indexes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualFunction:
+    """A VF. ``index`` is None when its PF does not list it; ``link_type`` falls back to the PF's."""
+
+    function: PciFunction
+    pf: PhysicalFunction
+    index: int | None
+    link_type: str
+
+    @property
+    def address(self) -> str:
+        """Its PCI address, which is its device id: Multus and sriov-cni take it so."""
+        return self.function.address
+
+
+def read_pf(path: Path, *, remembered: PhysicalFunction | None = None) -> PhysicalFunction:
+    """Read the PF whose sysfs directory is ``path``.
+
+    A PF's network device vanishes from the host's view when it is moved into a pod's network namespace;
+    the name and link type ``remembered`` from an earlier look are kept then.
+    """
+    names, link_type = names_in(path / "net"), _link_type(path)
+    if not names and remembered:
+        names, link_type = remembered.names, remembered.link_type
+    # The links are listed, not counted: numbers may have gaps.
+    indexes = {
+        link_name(path / name): int(match[1]) for name in names_in(path) if (match := _VIRTFN.fullmatch(name))
+    }
+    return PhysicalFunction(path.name, names, link_type, indexes)
+
+
+def read_vf(function: PciFunction, pf: PhysicalFunction) -> VirtualFunction:
+    """Add to a PCI function what its PF says. Nothing depends on the VF's network device being visible."""
+    return VirtualFunction(
+        function=function,
+        pf=pf,
+        index=pf.indexes.get(function.address),
+        link_type=_link_type(function.path) or pf.link_type,
+    )
+
+
+def iommu_group(function: PciFunction) -> tuple[str, bool]:
+    """Return the function's IOMMU group ("" without one) and whether it is a no-IOMMU group."""
+    group = link_name(function.path / "iommu_group")
+    return group, read_text(function.path / "iommu_group/name") == _NOIOMMU
+
+
+def uio_device(function: PciFunction) -> str:
+    """Return the name of the function's userspace I/O device, or ""."""
+    return next((name for name in names_in(function.path / "uio") if name.startswith("uio")), "")
+
+
+def rdma_devices(function: PciFunction) -> tuple[str, ...]:
+    """Return the names of its RDMA devices that this network namespace sees."""
+    return names_in(function.path / "infiniband")
+
+
+def rdma_nodes(function: PciFunction) -> tuple[str, ...]:
+    """Return the names, below ``/dev/infiniband``, of its own RDMA character devices; empty without RDMA.
+
+    Unlike the RDMA device, these stay visible when the device is in a pod's namespace (exclusive mode).
+    """
+    verbs = names_in(function.path / "infiniband_verbs")
+    mad = names_in(function.path / "infiniband_mad")
+    return tuple(name for name in (*verbs, *mad) if name.startswith(("uverbs", "umad", "issm")))
+
+
+def _link_type(path: Path) -> str:
+    """Return the link type of the function's first network device, or ""."""
+    kinds = (read_int(path / "net" / name / "type") for name in names_in(path / "net"))
+    return next((_LINK_TYPES.get(kind, f"type {kind}") for kind in kinds if kind is not None), "")
