@@ -1,0 +1,49 @@
+"""The closed sets of label values. Every other label is a resource, a NUMA node or a name from our code."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+FALLBACK_OUTCOME = "fallback"
+"""``outcome`` of a decision that ended in a fallback answer, beside ``placement.reasons.Outcome``."""
+
+
+class FallbackReason(StrEnum):
+    """Why a valid but unreasoned answer was given."""
+
+    DEADLINE = "deadline"
+    """The time for one decision was up."""
+    SNAPSHOT = "snapshot"
+    """No allocation state was known yet."""
+    ERROR = "error"
+    """The decision failed: our bug; the log has it."""
+    INVALID_REQUEST = "invalid-request"
+    """The kubelet asked for something odd."""
+    INVALID_ANSWER = "invalid-answer"
+    """The decision's answer did not pass the check of size, ids and must-include: our bug."""
+
+
+class RegistrationResult(StrEnum):
+    """How a registration with the kubelet went."""
+
+    ACCEPTED = "accepted"
+    FAILED = "failed"
+
+
+class ReloadResult(StrEnum):
+    """How a reload of the configuration went."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+
+
+OTHER = "OTHER"
+METHODS = frozenset({"List", "Get", "GetAllocatableResources"})
+CODES = frozenset(
+    {
+        "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+        "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
+        "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED", "DECODE",
+    }
+)  # fmt: skip
+"""gRPC's codes and ``DECODE``. What a peer might make up is counted as ``OTHER``: labels stay bounded."""

@@ -1,0 +1,218 @@
+"""All metrics of the daemon, with a registry of their own. Reference: ``docs/metrics.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from prometheus_client import (
+    CONTENT_TYPE_PLAIN_0_0_4,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import Metric
+
+from numaplace.metrics.labels import (
+    CODES,
+    FALLBACK_OUTCOME,
+    METHODS,
+    OTHER,
+    FallbackReason,
+    RegistrationResult,
+    ReloadResult,
+)
+from numaplace.metrics.live import SnapshotCollector
+from numaplace.model.names import ResourceName, Strategy
+from numaplace.placement.reasons import Outcome
+from numaplace.state.snapshot import Snapshot
+
+PREFIX = "numaplace"
+DURATION_BUCKETS_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+
+class _Registry(CollectorRegistry):
+    """A registry without the ``_created`` series, which double every counter and are rarely read."""
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in super().collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+
+class _Family(Generic[M]):
+    """A labelled metric that keeps its children: looking one up is one dictionary access."""
+
+    def __init__(self, metric: M, *, labels: tuple[str, ...]) -> None:
+        self._metric: M = metric
+        self._resource_at = labels.index("resource") if "resource" in labels else None
+        self._children: dict[tuple[str, ...], M] = {}
+
+    def at(self, *values: str) -> M:
+        child = self._children.get(values)
+        if child is None:
+            child = self._children[values] = self._metric.labels(*values)
+        return child
+
+    def forget(self, resource: str) -> None:
+        if self._resource_at is None:
+            return
+        for values in [one for one in self._children if one[self._resource_at] == resource]:
+            del self._children[values]
+            self._metric.remove(*values)
+
+
+class Metrics:
+    """The daemon's metrics. Methods are called on the event loop; ``render`` may be called in any thread.
+
+    ``clock`` is the monotonic clock of the snapshots, in seconds.
+    """
+
+    def __init__(self, *, version: str, clock: Callable[[], float]) -> None:
+        self._registry = _Registry()
+        self._families: list[_Family[Counter] | _Family[Gauge] | _Family[Histogram]] = []
+        self._live = SnapshotCollector(clock)
+        self._registry.register(self._live)
+        ProcessCollector(registry=self._registry)
+        self._decisions = self._counter(
+            "decisions", "Answers to GetPreferredAllocation.", "resource", "strategy", "outcome"
+        )
+        self._fallbacks = self._counter(
+            "fallbacks", "Answers that are valid but not reasoned.", "resource", "reason"
+        )
+        self._durations = self._histogram(
+            "decision_duration_seconds", "Time from a request to its answer.", "resource"
+        )
+        self._score_selections = self._counter(
+            "numa_score_selection",
+            "Decisions where the score changed the NUMA nodes (KEP-6007).",
+            "numa_allocation_strategy",
+        )
+        self._devices = self._gauge("devices", "Devices that are offered.", "resource", "health")
+        self._left_out = self._gauge(
+            "devices_left_out", "Devices that were found and cannot be offered; the log says why.", "resource"
+        )
+        self._unmatched = self._gauge("selectors_unmatched", "1 when no device matches.", "resource")
+        self._scan_failed = self._gauge(
+            "device_scan_failed", "1 when the last look at the host failed.", "resource"
+        )
+        self._registrations = self._counter(
+            "registrations", "Registrations with the kubelet.", "resource", "result"
+        )
+        self._registered = self._gauge("registered", "1 while the kubelet knows the resource.", "resource")
+        self._podresources = self._counter(
+            "podresources_calls", "Calls of the kubelet's PodResources API.", "method", "code"
+        )
+        self._restarts = self._counter("task_restarts", "Tasks that ended and were started again.", "task")
+        self._reloads = self._counter("reloads", "Reloads of the configuration.", "result")
+        for result in ReloadResult:
+            self._reloads.at(result)
+        self._inotify = Gauge(
+            f"{PREFIX}_inotify_available",
+            "0 when sockets are watched by polling only.",
+            registry=self._registry,
+        )
+        self._gauge("build_info", "Always 1.", "version").at(version).set(1)
+
+    def decided(
+        self,
+        resource: ResourceName,
+        *,
+        strategy: Strategy,
+        outcome: Outcome,
+        score_decided: bool,
+        duration_seconds: float,
+    ) -> None:
+        """Count a reasoned answer."""
+        self._decisions.at(resource, strategy, outcome).inc()
+        self._durations.at(resource).observe(duration_seconds)
+        if score_decided:
+            self._score_selections.at(strategy).inc()
+
+    def fell_back(
+        self, resource: ResourceName, *, strategy: Strategy, reason: FallbackReason, duration_seconds: float
+    ) -> None:
+        """Count a fallback answer."""
+        self._decisions.at(resource, strategy, FALLBACK_OUTCOME).inc()
+        self._fallbacks.at(resource, reason).inc()
+        self._durations.at(resource).observe(duration_seconds)
+
+    def set_snapshot(self, snapshot: Snapshot) -> None:
+        """Take the newest snapshot; it is read when scraped."""
+        self._live.snapshot = snapshot
+
+    def set_devices(self, resource: ResourceName, *, healthy: int, unhealthy: int) -> None:
+        """Set how many devices are offered."""
+        self._devices.at(resource, "healthy").set(healthy)
+        self._devices.at(resource, "unhealthy").set(unhealthy)
+
+    def set_scan(self, resource: ResourceName, *, left_out: int, matched_nothing: bool, failed: bool) -> None:
+        """Set what the last look at the host gave besides the devices."""
+        self._left_out.at(resource).set(left_out)
+        self._unmatched.at(resource).set(int(matched_nothing))
+        self._scan_failed.at(resource).set(int(failed))
+
+    def registration(self, resource: ResourceName, *, result: RegistrationResult) -> None:
+        """Count a registration with the kubelet."""
+        self._registrations.at(resource, result).inc()
+
+    def set_registered(self, resource: ResourceName, *, registered: bool) -> None:
+        """Set whether the kubelet knows the resource now."""
+        self._registered.at(resource).set(int(registered))
+
+    def podresources_call(self, method: str, code: str) -> None:
+        """Count a call (a ``CallObserver``); what is no known method or code counts as ``OTHER``."""
+        self._podresources.at(method if method in METHODS else OTHER, code if code in CODES else OTHER).inc()
+
+    def restarted(self, task: str) -> None:
+        """Count the restart of a task; ``task`` is a name from our code."""
+        self._restarts.at(task).inc()
+
+    def reloaded(self, result: ReloadResult) -> None:
+        """Count a reload of the configuration."""
+        self._reloads.at(result).inc()
+
+    def set_inotify(self, *, available: bool) -> None:
+        """Set whether file events are received."""
+        self._inotify.set(int(available))
+
+    def forget(self, resource: ResourceName) -> None:
+        """Remove the series of a resource that is no longer configured."""
+        for family in self._families:
+            family.forget(resource)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the name of every family, with the ``_total`` of counters, sorted."""
+        return tuple(
+            sorted(
+                family.name + ("_total" if family.type == "counter" else "")
+                for family in self._registry.collect()
+            )
+        )
+
+    def render(self) -> tuple[bytes, str]:
+        """Return the text exposition and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+
+    def _counter(self, name: str, text: str, *labels: str) -> _Family[Counter]:
+        metric = Counter(f"{PREFIX}_{name}", text, labels, registry=self._registry)
+        return self._keep(_Family(metric, labels=labels))
+
+    def _gauge(self, name: str, text: str, *labels: str) -> _Family[Gauge]:
+        metric = Gauge(f"{PREFIX}_{name}", text, labels, registry=self._registry)
+        return self._keep(_Family(metric, labels=labels))
+
+    def _histogram(self, name: str, text: str, *labels: str) -> _Family[Histogram]:
+        metric = Histogram(
+            f"{PREFIX}_{name}", text, labels, registry=self._registry, buckets=DURATION_BUCKETS_SECONDS
+        )
+        return self._keep(_Family(metric, labels=labels))
+
+    def _keep(self, family: _Family[M]) -> _Family[M]:
+        self._families.append(family)
+        return family
