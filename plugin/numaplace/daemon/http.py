@@ -1,7 +1,7 @@
 """``/metrics``, ``/healthz`` and ``/readyz``.
 
-They are served by the standard library's threaded server, beside the event loop: a scrape must not stand in
-the way of an admission. The handlers read values that the loop replaces whole, and never change any.
+They are served by the standard library's threaded server, beside the event loop: rendering must not stand in
+the way of an admission. State is read on the loop, in one short call.
 """
 
 from __future__ import annotations
@@ -13,17 +13,26 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeVar
 
 from numaplace.errors import InputError
 
 LOOP_ANSWERS_SECONDS = 2.0
 REQUEST_TIMEOUT_SECONDS = 10.0
 
+_SILENT = b"the event loop does not answer\n"
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What is served. ``ready`` returns whether the daemon is ready, and a text that says what is missing."""
+    """What is served.
 
+    ``refresh`` (before each scrape) and ``ready`` run on the event loop, whose state they read; ``metrics``
+    runs in the server's thread. ``ready`` returns whether the daemon is ready, and what is missing.
+    """
+
+    refresh: Callable[[], None]
     metrics: Callable[[], tuple[bytes, str]]
     ready: Callable[[], tuple[bool, str]]
 
@@ -66,27 +75,30 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         match self.path.partition("?")[0]:
             case "/metrics":
+                self._on_loop(self.pages.refresh)
                 body, content_type = self.pages.metrics()
                 self._answer(200, body, content_type)
             case "/healthz":
-                alive = self._loop_answers()
-                self._answer(200 if alive else 503, b"ok\n" if alive else b"the event loop does not answer\n")
+                alive = self._on_loop(lambda: True)
+                self._answer(200 if alive else 503, b"ok\n" if alive else _SILENT)
             case "/readyz":
-                ready, text = self.pages.ready()
+                ready, text = self._on_loop(self.pages.ready) or (False, _SILENT.decode().strip())
                 self._answer(200 if ready else 503, text.encode() + b"\n")
             case _:
                 self._answer(404, b"/metrics, /healthz or /readyz\n")
 
-    def _loop_answers(self) -> bool:
-        async def answer() -> bool:
-            return True
+    def _on_loop(self, function: Callable[[], _T]) -> _T | None:
+        """Return what the function returns on the event loop; ``None`` if the loop does not answer."""
 
-        asked = asyncio.run_coroutine_threadsafe(answer(), self.loop)
+        async def call() -> _T:
+            return function()
+
+        asked = asyncio.run_coroutine_threadsafe(call(), self.loop)
         try:
             return asked.result(LOOP_ANSWERS_SECONDS)
         except FutureTimeoutError:
             asked.cancel()
-            return False
+            return None
 
     def _answer(self, status: int, body: bytes, content_type: str = "text/plain; charset=utf-8") -> None:
         self.send_response(status)

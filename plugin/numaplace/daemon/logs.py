@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 _FIELDS = "numaplace_fields"
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", _FIELDS}
 
 
 class JsonFormatter(logging.Formatter):
@@ -23,6 +24,7 @@ class JsonFormatter(logging.Formatter):
             "event": record.getMessage(),
         }
         line.update(getattr(record, _FIELDS, {}))
+        line.update((key, value) for key, value in vars(record).items() if key not in _STANDARD)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str, separators=(",", ":"))

@@ -9,12 +9,14 @@ FALLBACK_OUTCOME = "fallback"
 
 
 class FallbackReason(StrEnum):
-    """Why a valid but unreasoned answer was given."""
+    """Why an answer was given with less than full knowledge, or without a decision."""
 
     DEADLINE = "deadline"
     """The time for one decision was up."""
     SNAPSHOT = "snapshot"
-    """No allocation state was known yet."""
+    """No allocation state was known yet: chosen by structure alone."""
+    STALE = "stale"
+    """PodResources did not answer in time: the last known state decided."""
     ERROR = "error"
     """The decision failed: our bug; the log has it."""
     INVALID_REQUEST = "invalid-request"

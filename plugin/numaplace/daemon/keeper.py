@@ -1,0 +1,125 @@
+"""What the daemon knows of the node: Lists, own grants, devices; and the snapshot that follows from them.
+
+One object on the event loop. The rules are in ``numaplace.state``; this keeps the current values together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from numaplace.kubelet.poller import Observation
+from numaplace.model.device import Device
+from numaplace.model.names import DeviceId, PodKey, ResourceName
+from numaplace.model.topology import NumaTopology
+from numaplace.state.admission import Admission, AdmissionLog, held_nodes
+from numaplace.state.contribution import ContributionCache
+from numaplace.state.ledger import Grant, Ledger
+from numaplace.state.snapshot import Snapshot, build_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who seems to ask for devices, and the mask of the NUMA nodes that the container is on (0 = unknown)."""
+
+    admission: Admission
+    held: int = 0
+
+    @property
+    def pod(self) -> PodKey | None:
+        """The pod, if only one can be asking."""
+        return self.admission.pod.key if self.admission.pod else None
+
+
+class Keeper:
+    """Keeps the node's state. ``clock`` is monotonic, in seconds."""
+
+    def __init__(self, topology: NumaTopology, *, clock: Callable[[], float]) -> None:
+        self.topology = topology
+        self._clock = clock
+        self._cache = ContributionCache()
+        self._ledger = Ledger()
+        self._admissions = AdmissionLog()
+        self._devices: dict[ResourceName, Mapping[DeviceId, Device]] = {}
+        self._observation: Observation | None = None
+        self._snapshot: Snapshot | None = None
+        self._last_asking: Asking | None = None
+
+    def observed(self, observation: Observation) -> None:
+        """Take in a List (the poller's callback)."""
+        self._observation = observation
+        self._ledger = self._ledger.listed(
+            observation.pods, now_seconds=observation.taken_at_seconds, cache=self._cache
+        )
+        self._admissions = self._admissions.observed(observation.pods)
+        self._snapshot = None
+
+    def kubelet_restarted(self) -> None:
+        """Forget who was done with admission: a restarted kubelet admits all pods again."""
+        self._admissions = AdmissionLog()
+
+    def set_devices(self, resource: ResourceName, devices: Collection[Device] | None) -> None:
+        """Replace a resource's devices; ``None`` when the resource is no longer ours."""
+        if devices is None:
+            self._devices.pop(resource, None)
+        else:
+            self._devices[resource] = {device.id: device for device in devices}
+        self._snapshot = None
+
+    def owners(self, *, but: ResourceName) -> dict[DeviceId, ResourceName]:
+        """Return which other resource offers a device."""
+        return {key: name for name, devices in self._devices.items() if name != but for key in devices}
+
+    def offered(self, resource: ResourceName, ids: Sequence[DeviceId]) -> None:
+        """Note that the kubelet offers these ids: they are free, whatever was listed or granted."""
+        before = self._ledger
+        self._ledger = before.offered(resource, ids, now_seconds=self._clock())
+
+    def granted(self, resource: ResourceName, ids: Sequence[DeviceId]) -> None:
+        """Note that we answered Allocate with these ids."""
+        pod = self._last_asking.pod if self._last_asking else None
+        self._ledger = self._ledger.granted(resource, ids, now_seconds=self._clock(), pod=pod)
+        self._snapshot = None
+
+    def snapshot(
+        self, *, offered: Mapping[ResourceName, frozenset[DeviceId]] | None = None
+    ) -> Snapshot | None:
+        """Return the state now; ``None`` before the first List. ``offered`` ids count as free."""
+        seen = self._observation
+        if seen is None:
+            return None
+        if self._snapshot is not None and not offered:
+            return self._snapshot
+        built = build_snapshot(
+            topology=self.topology,
+            allocatable=seen.allocatable,
+            pods=seen.pods,
+            devices=self._devices,
+            granted=self._ledger.in_flight(),
+            offered=offered or {},
+            taken_at_seconds=seen.taken_at_seconds,
+            cache=self._cache,
+        )
+        if not offered:
+            self._snapshot = built
+        return built
+
+    def in_use(self, resource: ResourceName) -> frozenset[DeviceId] | None:
+        """Return the ids in use; ``None`` if that is not known yet."""
+        snapshot = self.snapshot()
+        return None if snapshot is None else snapshot.in_use(resource)
+
+    def freed_at(self, resource: ResourceName) -> Mapping[DeviceId, float]:
+        """Return when free devices became free."""
+        return self._ledger.freed_at(resource)
+
+    def asking(self, resource: ResourceName, snapshot: Snapshot | None) -> Asking:
+        """Return who is asking, by the List observed last, and note that a decision is made for it."""
+        if snapshot is None or self._observation is None:
+            return Asking(Admission())
+        latest: Grant | None = self._ledger.latest
+        admission = self._admissions.asking(self._observation.pods, resource, latest=latest)
+        self._admissions = self._admissions.decided(admission, now_seconds=self._clock())
+        held = held_nodes(admission, resource, snapshot=snapshot, latest=latest)
+        self._last_asking = Asking(admission, held)
+        return self._last_asking

@@ -1,0 +1,159 @@
+"""One resource: its source, its inventory, what ListAndWatch publishes, and its answers to the kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from numaplace.daemon.changes import ChangeWatch
+from numaplace.daemon.decide import Decider, DecisionSettings
+from numaplace.daemon.keeper import Keeper
+from numaplace.daemon.logs import EventLog
+from numaplace.devices.inventory import Inventory, InventoryChange
+from numaplace.devices.scan import LeftOut, Scan, Source
+from numaplace.errors import PeerError
+from numaplace.kubelet.plugin import DeviceBoard, DeviceList
+from numaplace.metrics.metrics import Metrics
+from numaplace.model.device import ContainerEdits, combine
+from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.placement.index import index_devices
+
+SETTLE_SECONDS = 2.0
+"""Time to the next look when a device has changed and the change is not believed yet."""
+
+
+class ResourceService:
+    """Implements ``kubelet.plugin.PluginHandler`` for one resource."""
+
+    def __init__(
+        self,
+        resource: ResourceName,
+        source: Source,
+        *,
+        keeper: Keeper,
+        decider: Decider,
+        settings: Callable[[], DecisionSettings],
+        metrics: Metrics,
+        log: EventLog,
+        clock: Callable[[], float],
+    ) -> None:
+        self._resource = resource
+        self._source = source
+        self._keeper = keeper
+        self._decider = decider
+        self._settings = settings
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+        self._inventory = Inventory()
+        self._board = DeviceBoard()
+        self._index = index_devices(())
+        self._told: frozenset[LeftOut | str] = frozenset()
+
+    @property
+    def resource(self) -> ResourceName:
+        """The extended resource that is served."""
+        return self._resource
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy in force."""
+        return self._settings().options.strategy
+
+    def devices(self) -> DeviceList:
+        """Return what ListAndWatch publishes now."""
+        return self._board.current
+
+    async def wait_change(self, version: int) -> DeviceList:
+        """Return the list once its version is another one."""
+        return await self._board.wait_change(version)
+
+    async def preferred(
+        self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
+    ) -> Sequence[DeviceId]:
+        """Answer GetPreferredAllocation."""
+        return await self._decider.decide(
+            self._resource,
+            available,
+            must_include,
+            size=size,
+            index=self._index,
+            settings=self._settings(),
+        )
+
+    async def allocate(self, ids: Sequence[DeviceId]) -> ContainerEdits:
+        """Answer Allocate, for every device that was ever published; note the grant."""
+        devices = [self._board.find(device_id) for device_id in ids]
+        missing = [device_id for device_id, device in zip(ids, devices, strict=True) if device is None]
+        if missing:
+            raise PeerError(f"unknown device ids: {', '.join(missing)}", code="NOT_FOUND")
+        self._keeper.granted(self._resource, ids)
+        return combine(device.edits for device in devices if device is not None)
+
+    async def rescan(self) -> None:
+        """Look at the host once, and publish what changed."""
+        scan = await asyncio.to_thread(self._source.scan)
+        scan = scan.without(self._keeper.owners(but=self._resource))
+        used = self._keeper.in_use(self._resource)
+        # Before the first List nobody knows which devices pods hold: then none may be dropped.
+        in_use = frozenset(self._inventory.tracked) if used is None else used
+        change = self._inventory.update(scan, in_use=in_use, now_seconds=self._clock())
+        self._inventory = change.inventory
+        if change.changed:
+            devices = change.inventory.devices
+            self._index = index_devices(devices)
+            self._keeper.set_devices(self._resource, devices)
+            self._board.publish(self._board.current.replaced_by(devices))
+        self._tell(scan, change)
+
+    async def rescan_for_ever(self, interval_seconds: Callable[[], float]) -> None:
+        """Look again after each interval, at file events, and soon while a change is not settled."""
+        with ChangeWatch() as changes:
+            while True:
+                changes.follow(self._source.watch_paths)
+                await changes.wait(SETTLE_SECONDS if self._inventory.unsettled else interval_seconds())
+                await self.rescan()
+
+    def _tell(self, scan: Scan, change: InventoryChange) -> None:
+        """Log what is new, each thing once, and set the gauges."""
+        devices = change.inventory.devices
+        healthy = sum(device.healthy for device in devices)
+        self._metrics.set_devices(self._resource, healthy=healthy, unhealthy=len(devices) - healthy)
+        self._metrics.set_scan(
+            self._resource,
+            left_out=len(change.inventory.left_out),
+            matched_nothing=scan.matched_nothing,
+            failed=scan.failed,
+        )
+        if change.changed:
+            changes = {
+                "added": change.added,
+                "removed": change.removed,
+                "turned_healthy": change.turned_healthy,
+                "turned_unhealthy": change.turned_unhealthy,
+            }
+            self._log.info(
+                "devices changed",
+                resource=self._resource,
+                devices=len(devices),
+                healthy=healthy,
+                **{name: ids for name, ids in changes.items() if ids},
+            )
+        if change.without_topology:
+            self._log.warning(
+                "devices without a NUMA node", resource=self._resource, ids=change.without_topology
+            )
+        self._tell_new(scan, change)
+
+    def _tell_new(self, scan: Scan, change: InventoryChange) -> None:
+        warnings = set(scan.warnings)
+        if scan.matched_nothing:
+            warnings.add("no device matches the selectors")
+        left_out = set(change.inventory.left_out)
+        for warning in sorted(warnings - self._told):
+            self._log.warning("device scan", resource=self._resource, warning=warning)
+        new = sorted(left_out - self._told, key=lambda one: one.id)
+        if new:
+            reasons = {one.id: one.reason for one in new}
+            self._log.info("devices left out", resource=self._resource, reasons=reasons)
+        self._told = frozenset(warnings | left_out)
