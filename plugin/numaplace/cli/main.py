@@ -1,8 +1,102 @@
-"""The ``numaplace`` command."""
+"""The ``numaplace`` command: finds the command's module, runs it, and turns errors into exit codes.
+
+A command's module is imported only when it is the one asked for: the daemon does not carry the demo.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
+from argparse import REMAINDER, ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
 
-def main() -> int:
-    """Run the command line; return the exit code."""
-    return 0
+from numaplace import __version__
+from numaplace.cli.console import Console
+from numaplace.errors import ConfigError, InputError, PeerError
+
+DONE, NOT_SO, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+
+
+class CommandModule(Protocol):
+    """What the module of a command has."""
+
+    def main(self, argv: Sequence[str], console: Console) -> int:
+        """Run the command; return the exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One row of the table of commands."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "run": Command("numaplace.cli.run", "run the daemon: the device plugin of this node"),
+    "demo": Command("numaplace.cli.demo", "show the strategies on a simulated node; no cluster, no root"),
+    "inspect": Command("numaplace.cli.inspection", "show who holds what on which NUMA node, live"),
+    "config": Command("numaplace.cli.config", "check a configuration file"),
+}
+
+
+def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Run the command line; return the exit code: 0 done, 1 not so, 2 bad input or usage."""
+    console = console or Console()
+    try:
+        code = _dispatch(sys.argv[1:] if argv is None else argv, console)
+        console.out.flush()
+    except SystemExit as stop:  # argparse: help, version, wrong usage
+        return stop.code if isinstance(stop.code, int) else DONE
+    except InputError as error:
+        return _fail(console, error, BAD_INPUT)
+    except PeerError as error:
+        return _fail(console, error, NOT_SO)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_quietly(console)
+        return PIPE_CLOSED
+    return code
+
+
+def _dispatch(argv: Sequence[str], console: Console) -> int:
+    arguments = _parser().parse_args(argv)
+    module = cast(CommandModule, importlib.import_module(COMMANDS[arguments.command].module))
+    return module.main(arguments.rest, console)
+
+
+def _parser() -> ArgumentParser:
+    width = max(map(len, COMMANDS))
+    listed = "\n".join(f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items())
+    parser = ArgumentParser(
+        prog="numaplace",
+        description="Puts SR-IOV VFs and GPUs on the right NUMA node of a Kubernetes worker.",
+        epilog=f"commands:\n{listed}\n\n"
+        "exit codes: 0 done, 1 what was asked about is not so, 2 bad input or usage\n"
+        "example: numaplace demo",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"numaplace {__version__}")
+    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="one of the commands below")
+    parser.add_argument("rest", metavar="...", nargs=REMAINDER, help="see: numaplace COMMAND --help")
+    return parser
+
+
+def _fail(console: Console, error: Exception, code: int) -> int:
+    if isinstance(error, ConfigError):
+        console.warn(f"numaplace: the configuration is refused ({len(error.problems)} to mend):")
+        console.warn("\n".join(error.problems))
+    else:
+        console.warn(f"numaplace: {error}")
+    return code
+
+
+def _close_quietly(console: Console) -> None:
+    """Point stdout elsewhere: the interpreter flushes it once more at exit and would complain."""
+    if console.out is sys.stdout:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,50 @@
+"""Where a command writes, and what it knows of its surroundings. Passed in, so that tests need no patches."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+FORMATS = ("table", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """``out`` for data, ``err`` for messages, and the environment."""
+
+    out: TextIO = field(default_factory=lambda: sys.stdout)
+    err: TextIO = field(default_factory=lambda: sys.stderr)
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    @property
+    def colour(self) -> bool:
+        """Whether to colour: on a terminal, unless ``NO_COLOR`` is set to something (no-color.org)."""
+        return self.out.isatty() and not self.env.get("NO_COLOR") and self.env.get("TERM") != "dumb"
+
+    def say(self, text: str) -> None:
+        """Write a line of data."""
+        print(text, file=self.out)
+
+    def warn(self, text: str) -> None:
+        """Write a line of message."""
+        print(text, file=self.err)
+
+    def say_json(self, document: Any) -> None:
+        """Write a document as JSON."""
+        self.say(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def add_output_option(parser: ArgumentParser) -> None:
+    """Add ``-o table|json``."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=FORMATS,
+        default="table",
+        help="table for people (the default), json for programs",
+    )

@@ -1,0 +1,95 @@
+"""``numaplace inspect``: who holds what on which NUMA node, read live from the kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from pathlib import Path
+
+from numaplace.cli.console import Console, add_output_option
+from numaplace.cli.report import as_document, as_tables
+from numaplace.config.schema import HostConfig, KubeletConfig
+from numaplace.devices.host import read_topology
+from numaplace.errors import InputError, PeerError
+from numaplace.kubelet.podresources import connect
+from numaplace.state.snapshot import Snapshot, build_snapshot
+
+TIMEOUT_SECONDS = 10.0
+_SCHEMES = ("unix:", "fake:")
+
+
+def parser() -> ArgumentParser:
+    """Return the command's parser."""
+    made = ArgumentParser(
+        prog="numaplace inspect",
+        description="Shows the NUMA nodes with each resource's allocatable and allocated amounts, score and\n"
+        "largest request that still fits one node; and what each container holds. Reads the\n"
+        "kubelet's PodResources API: run it on the node as root, or in the daemon's pod.",
+        epilog="example: numaplace inspect -o json | jq '.resources[] | {name, largestSingleNodeFit}'",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument(
+        "--socket",
+        metavar="PATH",
+        default=str(KubeletConfig().pod_resources_socket),
+        help="the kubelet's PodResources socket, or fake:DIR with recorded replies (default: %(default)s)",
+    )
+    made.add_argument(
+        "--sysfs",
+        metavar="DIR",
+        type=Path,
+        default=HostConfig().sysfs,
+        help="where the host's /sys is mounted (default: %(default)s)",
+    )
+    add_output_option(made)
+    return made
+
+
+def main(argv: Sequence[str], console: Console) -> int:
+    """Print the node's state; return the exit code."""
+    arguments = parser().parse_args(argv)
+    snapshot = asyncio.run(take_snapshot(address_of(arguments.socket), sysfs=arguments.sysfs))
+    if arguments.output == "json":
+        console.say_json(as_document(snapshot))
+    else:
+        console.say(as_tables(snapshot, colour=console.colour))
+    return 0
+
+
+def address_of(text: str) -> str:
+    """Return the PodResources address of ``--socket``; ``InputError`` when there is no such socket."""
+    address = text if text.startswith(_SCHEMES) else f"unix:{text}"
+    path = Path(address.partition(":")[2])
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise InputError(f"--socket {text}: {error.strerror}") from error
+    if not there:
+        raise InputError(
+            f"--socket {text}: does not exist. Run this on a Kubernetes node (as root) or in the "
+            "daemon's pod, or name the kubelet's PodResources socket with --socket"
+        )
+    return address
+
+
+async def take_snapshot(address: str, *, sysfs: Path) -> Snapshot:
+    """Return the node's allocation state now; ``PeerError`` when the kubelet does not answer."""
+    client = connect(address, observe=lambda _method, _code: None)
+    try:
+        allocatable = await client.allocatable(timeout_seconds=TIMEOUT_SECONDS)
+        pods = await client.list(timeout_seconds=TIMEOUT_SECONDS)
+    except PeerError as error:
+        advice = "is the kubelet running, and may this user open its socket (root may)?"
+        raise PeerError(f"{error} ({error.code}): {advice}", code=error.code) from error
+    finally:
+        await client.close()
+    return build_snapshot(
+        topology=read_topology(sysfs),
+        allocatable=allocatable,
+        pods=pods,
+        devices={},
+        taken_at_seconds=time.monotonic(),
+    )

@@ -1,0 +1,59 @@
+"""Tables for people: aligned columns, headings in bold where colour is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tabulate import tabulate
+
+_RESET = "\x1b[0m"
+BOLD = "\x1b[1m"
+YELLOW = "\x1b[33m"
+
+Cell = str | int
+
+
+def paint(text: str, style: str, *, colour: bool) -> str:
+    """Return the text in a style, or as it is."""
+    return f"{style}{text}{_RESET}" if colour and text else text
+
+
+def render_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    right: Sequence[str] = (),
+    colour: bool = False,
+) -> str:
+    """Return the table's lines without trailing blanks. Columns named in ``right`` are right-aligned."""
+    text = tabulate(
+        [list(row) for row in rows],
+        headers=[paint(heading, BOLD, colour=colour) for heading in headings],
+        tablefmt="plain",
+        colalign=["right" if heading in right else "left" for heading in headings],
+        disable_numparse=True,
+    )
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return ``0-3,8`` for 0, 1, 2, 3, 8: the kernel's list format."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def human_bytes(size_bytes: int) -> str:
+    """Return the size in the largest binary unit that it fills, with one decimal where it is not whole."""
+    size, unit = float(size_bytes), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    number = f"{size:.0f}" if size == int(size) else f"{size:.1f}"
+    return f"{number} {_UNITS[unit]}"
