@@ -74,10 +74,12 @@ class _Reader:
             self.refuse(listed, "a list of devices")
             return ()
         devices = tuple(self.device(item) for item in listed.data)
-        seen: dict[str, int] = {}
+        first: dict[str, Value] = {}
         for item, device in zip(listed.data, devices, strict=True):
-            if device.id and seen.setdefault(device.id, item.line) != item.line:
-                self.refuse(item, f"an id that is given once ({device.id} is in line {seen[device.id]} too)")
+            if device.id and (other := first.setdefault(device.id, item)) is not item:
+                self.refuse(
+                    item, f"each id once, and {other.where} in line {other.line} has {device.id!r} too"
+                )
         return devices
 
     def device(self, value: Value) -> Device:
