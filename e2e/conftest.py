@@ -21,12 +21,15 @@ sys.path.insert(0, os.environ["NUMAPLACE_E2E_CRI"])
 
 from harness.backend import Tools  # noqa: E402
 from harness.logs import LogKeeper  # noqa: E402
+from harness.report import Report  # noqa: E402
 
 _LOGS = pytest.StashKey[LogKeeper]()
+_REPORT = pytest.StashKey[Report]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LOGS] = LogKeeper(HERE / "logs")
+    config.stash[_REPORT] = Report()
     # A polite end from outside tears the fixtures down, as Ctrl-C does.
     signal.signal(signal.SIGTERM, _interrupt)
 
@@ -42,6 +45,18 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
         for path, tail in item.config.stash[_LOGS].keep(item.nodeid):
             report.sections.append((f"log kept at {path}; its end", tail))
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if lines := config.stash[_REPORT].lines:
+        terminalreporter.section("NUMA nodes of each pod's devices, pod after pod")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def report(pytestconfig: pytest.Config) -> Report:
+    return pytestconfig.stash[_REPORT]
 
 
 @pytest.fixture(scope="session")

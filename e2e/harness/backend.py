@@ -69,6 +69,11 @@ class SimulatedNode:
         self._pods = StaticPodFolder(kubelet.manifests)
         self._created: set[str] = set()
 
+    @property
+    def policy(self) -> str:
+        """The kubelet's Topology Manager policy."""
+        return self.kubelet.options.topology_manager_policy
+
     def create(self, pod: Pod) -> None:
         self._created.add(pod.name)
         self._pods.create(pod)

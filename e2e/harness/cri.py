@@ -45,12 +45,13 @@ class _Sandbox:
 class _Container:
     config: pb.ContainerConfig
     sandbox_id: str
+    pod: str
+    log_directory: str
     created_at: int
     state: int = pb.CONTAINER_CREATED
     started_at: int = 0
     finished_at: int = 0
     exit_code: int = 0
-    pod: str = ""
 
 
 @dataclass(slots=True)
@@ -193,13 +194,17 @@ class _Runtime(rpc.RuntimeServiceServicer):
         container_id = uuid.uuid4().hex
         config = request.config
         with self._book.lock:
-            pod = self._book.sandboxes[request.pod_sandbox_id].config.metadata.name
+            sandbox = self._book.sandboxes[request.pod_sandbox_id].config
             self._book.containers[container_id] = _Container(
-                config, request.pod_sandbox_id, time.time_ns(), pod=pod
+                config,
+                request.pod_sandbox_id,
+                pod=sandbox.metadata.name,
+                log_directory=sandbox.log_directory,
+                created_at=time.time_ns(),
             )
             self._book.created.append(
                 CreatedContainer(
-                    pod=pod,
+                    pod=sandbox.metadata.name,
                     name=config.metadata.name,
                     env={entry.key: _text(entry.value) for entry in config.envs},
                     devices=tuple(device.host_path for device in config.devices),
@@ -270,7 +275,8 @@ class _Runtime(rpc.RuntimeServiceServicer):
                     reason="Completed" if one.state == pb.CONTAINER_EXITED and not one.exit_code else "",
                     labels=one.config.labels,
                     annotations=one.config.annotations,
-                    log_path="/dev/null",
+                    # The kubelet deletes this file together with the container: it must be a path of its own.
+                    log_path=f"{one.log_directory}/{one.config.log_path}",
                 )
             )
 

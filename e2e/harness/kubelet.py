@@ -1,9 +1,10 @@
 """A real kubelet without an API server, on a simulated node.
 
 It runs in a mount namespace of its own, in which made-up folders lie over the machine's: the NUMA
-topology, the memory, kernel tunables (which a kubelet sets), and ``/var/lib`` and ``/var/log``
-(in which it writes). Its sockets are visible outside, in the scratch folder. The namespace and
-with it every mount goes when the kubelet ends.
+topology, the memory, kernel tunables (which a kubelet sets), and ``/var/lib`` and ``/var/log`` (in
+which it writes). The rest of the machine is read-only there: a kubelet is root, and deletes and
+creates what its configuration and its runtime make it believe is its own. Its sockets are visible
+outside, in the scratch folder. The namespace goes with the kubelet, and with it every mount.
 """
 
 from __future__ import annotations
@@ -27,11 +28,16 @@ from harness.waiters import until
 NODE_NAME = "n1"
 RESERVED_CPUS = "0"
 
-# Arguments: pairs of source and target up to "--", then the command.
+# Arguments: the scratch folder, pairs of source and target up to "--", then the command.
 _MOUNT_AND_EXEC = """
 set -e
+mount --bind "$1" "$1"
+shift
 while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done
 shift
+for point in / /dev /run /etc /home /root /usr /var; do
+    if mountpoint --quiet "$point"; then mount --options remount,bind,ro "$point"; fi
+done
 exec "$@"
 """
 
@@ -77,6 +83,7 @@ class Kubelet:
     ) -> None:
         self._binary = binary
         self._folder = folder
+        self.options = options
         self._host = folder / "host"
         self._port = _free_port()
         self._process: Process | None = None
@@ -89,9 +96,9 @@ class Kubelet:
         for path in (state, folder / "log", self.manifests, self._host):
             path.mkdir(parents=True, exist_ok=True)
         topology.write(self._host)
-        (folder / "kubelet.yaml").write_text(yaml.safe_dump(self._configuration(runtime_socket, options)))
+        (folder / "kubelet.yaml").write_text(yaml.safe_dump(self._configuration(runtime_socket)))
 
-    def _configuration(self, runtime_socket: Path, options: KubeletOptions) -> dict[str, object]:
+    def _configuration(self, runtime_socket: Path) -> dict[str, object]:
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
@@ -122,7 +129,7 @@ class Kubelet:
                 "nodefs.inodesFree": "0%",
                 "imagefs.available": "0%",
             },
-            **options.configuration(),
+            **self.options.configuration(),
         }
 
     def _mounts(self) -> list[tuple[Path, str]]:
@@ -144,7 +151,17 @@ class Kubelet:
         binary.touch()
         mounts = [(self._binary, str(binary)), *self._mounts()]
         pairs = [str(part) for pair in mounts for part in pair]
-        enter = ["unshare", "--mount", "bash", "-c", _MOUNT_AND_EXEC, "mounts", *pairs, "--"]
+        enter = [
+            "unshare",
+            "--mount",
+            "bash",
+            "-c",
+            _MOUNT_AND_EXEC,
+            "mounts",
+            str(self._folder),
+            *pairs,
+            "--",
+        ]
         flags = {
             "--config": self._folder / "kubelet.yaml",
             "--root-dir": "/var/lib/kubelet",

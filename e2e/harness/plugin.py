@@ -43,6 +43,10 @@ def lowest_first(call: Call) -> list[str]:
     return (sorted(call.must_include) + rest)[: call.size]
 
 
+# A socket path must be short and new: the kubelet tells plugins apart by it.
+_numbers = itertools.count(1)
+
+
 class SmallPlugin:
     """A plugin for one resource whose devices are id -> NUMA nodes (none: no topology)."""
 
@@ -59,7 +63,6 @@ class SmallPlugin:
         self._resource = resource
         self._devices = dict(devices)
         self._preference = preference
-        self._counter = itertools.count()
         self._server: grpc.Server | None = None
         self._stopped = threading.Event()
         self.calls: list[Call] = [] if calls is None else calls
@@ -68,7 +71,7 @@ class SmallPlugin:
         """Serve on a fresh socket, then announce it to the kubelet."""
         self.stop()
         self._stopped = threading.Event()
-        name = f"{self._resource.replace('/', '_')}-{next(self._counter)}.sock"
+        name = f"small-{next(_numbers)}.sock"
         self._server = grpc.server(futures.ThreadPoolExecutor(4))
         rpc.add_DevicePluginServicer_to_server(_Servicer(self, self._stopped), self._server)
         self._server.add_insecure_port(f"unix:{self._directory / name}")
