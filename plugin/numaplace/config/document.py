@@ -14,8 +14,11 @@ import yaml
 
 from numaplace.errors import ConfigError
 
-_STANDARD_TAG = "tag:yaml.org,2002:"
-_NULL_TAG = _STANDARD_TAG + "null"
+_NULL_TAG = "tag:yaml.org,2002:null"
+_TAGS = frozenset(
+    f"tag:yaml.org,2002:{name}"
+    for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value", "merge")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class _Converter:
         return done
 
     def _by_kind(self, node: yaml.Node, *, where: str, path: str) -> Node:
-        if not node.tag.startswith(_STANDARD_TAG):
+        if node.tag not in _TAGS:
             self.problems.append(f"{where}: {path or 'the file'}: the tag {node.tag} is not allowed")
         if isinstance(node, yaml.MappingNode):
             return self._section(node, where=where, path=path)

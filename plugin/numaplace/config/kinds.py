@@ -44,7 +44,7 @@ def show_duration(seconds: float) -> str:
         count = seconds / _SECONDS[unit]
         if count >= 1 and count == int(count):
             return f"{int(count)}{unit}"
-    return f"{seconds * 1000:g}ms"
+    return f"{seconds * 1000:.6f}".rstrip("0").rstrip(".") + "ms"
 
 
 def duration(shortest: str, longest: str) -> Kind[float]:
@@ -94,6 +94,8 @@ def choice(table: type[E], *, also: Mapping[str, E] | None = None, note: str = "
     spellings: dict[str, E] = {member.value: member for member in table} | dict(also or {})
 
     def parse(text: str) -> E:
+        if text.lower() in _TRUTH:  # a template engine may write True where the user wrote on
+            text = text.lower()
         if text not in spellings:
             raise ValueError(f"not one of {list(spellings)}")
         return spellings[text]
