@@ -65,10 +65,11 @@ async def answer_of(call: Awaitable[_T], *, what: str) -> _T:
     """Await a call; whatever the peer did wrong becomes a ``PeerError`` with the gRPC code's name.
 
     A call that dies because its channel was closed raises ``CancelledError`` in grpcio although nobody
-    cancelled the task that waits: that, too, is a ``PeerError``.
+    cancelled the task that waits: that, too, is a ``PeerError``. An answer that cannot be parsed arrives as
+    ``None`` from grpcio.
     """
     try:
-        return await call
+        answer = await call
     except aio.AioRpcError as error:
         raise PeerError(f"{what}: {error.details() or 'no details'}", code=error.code().name) from error
     except (aio.BaseError, grpc.RpcError) as error:
@@ -78,3 +79,6 @@ async def answer_of(call: Awaitable[_T], *, what: str) -> _T:
         if task is None or task.cancelling():
             raise
         raise PeerError(f"{what}: the channel was closed", code="CANCELLED") from None
+    if answer is None:
+        raise PeerError(f"{what}: the answer is not of the expected type", code="DECODE")
+    return answer
