@@ -93,6 +93,20 @@ def test_a_fallback_is_a_decision_too(reason, metrics):
     assert found["decision_duration_seconds_count{resource=intel.com/vf}"] == 1
 
 
+def test_a_decision_on_old_state_is_counted_as_both(metrics):
+    metrics.decided(
+        VF,
+        strategy=Strategy.NONE,
+        outcome=Outcome.PLACED,
+        score_decided=False,
+        duration_seconds=0.1,
+        degraded=FallbackReason.STALE,
+    )
+    found = scrape(metrics)
+    assert found["decisions_total{outcome=placed,resource=intel.com/vf,strategy=none}"] == 1
+    assert found["fallbacks_total{reason=stale,resource=intel.com/vf}"] == 1
+
+
 def test_allocation_state_is_the_newest_snapshots(metrics, clock):
     assert not any(name.startswith("snapshot_age") for name in scrape(metrics))
     metrics.set_snapshot(snapshot())

@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 from argparse import REMAINDER, ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -43,14 +43,17 @@ COMMANDS = {
 }
 
 
-def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
+def main(
+    argv: Sequence[str] | None = None,
+    console: Console | None = None,
+    *,
+    commands: Mapping[str, Command] = COMMANDS,
+) -> int:
     """Run the command line; return the exit code: 0 done, 1 not so, 2 bad input or usage."""
     console = console or Console()
     try:
-        code = _dispatch(sys.argv[1:] if argv is None else argv, console)
+        code = _dispatch(sys.argv[1:] if argv is None else argv, console, commands=commands)
         console.out.flush()
-    except SystemExit as stop:  # argparse: help, version, wrong usage
-        return stop.code if isinstance(stop.code, int) else DONE
     except InputError as error:
         return _fail(console, error, BAD_INPUT)
     except PeerError as error:
@@ -63,15 +66,18 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     return code
 
 
-def _dispatch(argv: Sequence[str], console: Console) -> int:
-    arguments = _parser().parse_args(argv)
-    module = cast(CommandModule, importlib.import_module(COMMANDS[arguments.command].module))
-    return module.main(arguments.rest, console)
+def _dispatch(argv: Sequence[str], console: Console, *, commands: Mapping[str, Command]) -> int:
+    try:
+        arguments = _parser(commands).parse_args(argv)
+        module = cast(CommandModule, importlib.import_module(commands[arguments.command].module))
+        return module.main(arguments.rest, console)
+    except SystemExit as stop:  # argparse: help, version, wrong usage
+        return stop.code if isinstance(stop.code, int) else DONE
 
 
-def _parser() -> ArgumentParser:
-    width = max(map(len, COMMANDS))
-    listed = "\n".join(f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items())
+def _parser(commands: Mapping[str, Command]) -> ArgumentParser:
+    width = max(map(len, commands))
+    listed = "\n".join(f"  {name:{width}}  {command.help}" for name, command in commands.items())
     parser = ArgumentParser(
         prog="numaplace",
         description="Puts SR-IOV VFs and GPUs on the right NUMA node of a Kubernetes worker.",
@@ -82,7 +88,7 @@ def _parser() -> ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"numaplace {__version__}")
-    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="one of the commands below")
+    parser.add_argument("command", metavar="COMMAND", choices=commands, help="one of the commands below")
     parser.add_argument("rest", metavar="...", nargs=REMAINDER, help="see: numaplace COMMAND --help")
     return parser
 
