@@ -83,7 +83,7 @@ class Metrics:
             "decisions", "Answers to GetPreferredAllocation.", "resource", "strategy", "outcome"
         )
         self._fallbacks = self._counter(
-            "fallbacks", "Answers that are valid but not reasoned.", "resource", "reason"
+            "fallbacks", "Answers without a decision, or without live state.", "resource", "reason"
         )
         self._durations = self._histogram(
             "decision_duration_seconds", "Time from a request to its answer.", "resource"
@@ -127,8 +127,11 @@ class Metrics:
         outcome: Outcome,
         score_decided: bool,
         duration_seconds: float,
+        degraded: FallbackReason | None = None,
     ) -> None:
-        """Count a reasoned answer."""
+        """Count a reasoned answer; ``degraded`` says what knowledge it lacked."""
+        if degraded is not None:
+            self._fallbacks.at(resource, degraded).inc()
         self._decisions.at(resource, strategy, outcome).inc()
         self._durations.at(resource).observe(duration_seconds)
         if score_decided:
