@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kubelet_side import pod
 from numaplace.errors import PeerError
 from numaplace.kubelet.api import podresources_pb2 as pr
-from numaplace.kubelet.convert import ListDecoder, decode_allocatable, decode_pod, pods_of
+from numaplace.kubelet.convert import MAX_FORMS, ListDecoder, decode_allocatable, decode_pod, pods_of
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
 
 names = st.text(max_size=6)
@@ -171,3 +171,27 @@ def test_nonsense_is_named_as_such(decode):
     with pytest.raises(PeerError) as caught:
         decode(b"\x0a\xff\xff\xff")
     assert caught.value.code == "DECODE"
+
+
+def test_a_pod_whose_blocks_and_cpus_come_in_another_order_is_the_same_object():
+    first, other = pr.PodResources(name="p", namespace="n"), pr.PodResources(name="p", namespace="n")
+    for message, order in ((first, (1, 2, 3)), (other, (3, 1, 2))):
+        container = message.containers.add(name="main", cpu_ids=order)
+        for number in order:
+            container.devices.add(resource_name="x/y", device_ids=[str(number)])
+    decoder = ListDecoder()
+    (before,) = decoder.decode(reply(first))
+    (after,) = decoder.decode(reply(other))
+    assert after is before
+
+
+def test_the_orders_of_a_pod_do_not_pile_up():
+    decoder = ListDecoder()
+    seen = set()
+    for start in range(3 * MAX_FORMS):
+        message = pr.PodResources(name="p", namespace="n")
+        message.containers.add(name="main", cpu_ids=[start, *range(start), *range(start + 1, 200)])
+        seen.add(id(decoder.decode(reply(message))[0]))
+    assert len(seen) == 1
+    decoder.decode(reply())
+    assert decoder.decode(reply(pod("a")))[0].name == "a"

@@ -3,12 +3,18 @@
 The kubelet answers List with every pod of the node each time, and nearly all of them are as before. So
 ``ListDecoder`` compares bytes: the same reply gives the same tuple, the same pod inside another reply gives
 the same ``PodUse``, and only what changed is parsed. Its plain counterpart is ``pods_of``.
+
+The bytes of an unchanged pod are not always the same: the kubelet walks Go maps, whose order varies, to list
+pods, a container's devices (one block each) and its CPUs (``cm/container_manager.go``,
+containerDevicesFromResourceDeviceInstances and GetCPUs). So blocks are put in order, and several byte forms
+of a pod are remembered: Go walks a map of up to eight entries in as many orders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from google.protobuf.message import DecodeError, Message
 
@@ -18,6 +24,9 @@ from numaplace.model.mask import MAX_NODE
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
 
+MAX_FORMS = 32
+"""Byte forms remembered of one pod: eight orders of CPUs times two of devices, twice."""
+
 _POD_RESOURCES_TAG = 0x0A
 """Field 1 (``pod_resources``), length-delimited."""
 
@@ -26,13 +35,22 @@ _MAX_LENGTH_SHIFT = 28
 _M = TypeVar("_M", bound=Message)
 
 
+@dataclass(slots=True)
+class _Known:
+    """A pod of the previous reply, and the byte forms that it was seen in."""
+
+    pod: PodUse
+    forms: list[bytes] = field(default_factory=list)
+
+
 class ListDecoder:
-    """Decodes the raw bytes of List replies, remembering the previous reply only."""
+    """Decodes the raw bytes of List replies, remembering the pods of the previous reply only."""
 
     def __init__(self) -> None:
         self._raw = b""
         self._pods: tuple[PodUse, ...] = ()
-        self._by_slice: dict[bytes, PodUse] = {}
+        self._by_form: dict[bytes, PodUse] = {}
+        self._known: dict[PodUse, _Known] = {}
 
     def decode(self, raw: bytes) -> tuple[PodUse, ...]:
         """Return the pods in the reply's order; ``PeerError`` (code ``DECODE``) for nonsense."""
@@ -40,12 +58,34 @@ class ListDecoder:
             return self._pods
         slices = split_pods(raw)
         if slices is None:
-            pods, by_slice = pods_of(_parse(pb.ListPodResourcesResponse(), raw)), {}
+            pods = pods_of(_parse(pb.ListPodResourcesResponse(), raw))
         else:
-            by_slice = {one: self._by_slice.get(one) or _pod_of_slice(one) for one in slices}
-            pods = tuple(by_slice[one] for one in slices)
-        self._raw, self._pods, self._by_slice = raw, pods, by_slice
+            found = map(self._by_form.get, slices)
+            pods = tuple([pod or self._learn(form) for pod, form in zip(found, slices, strict=True)])
+        self._forget_all_but(pods)
+        self._raw, self._pods = raw, pods
         return pods
+
+    def _learn(self, form: bytes) -> PodUse:
+        """Parse a form that is not known; return the known pod if it has the same value."""
+        pod = pod_of(_parse(pb.PodResources(), form))
+        known = self._known.get(pod)
+        if known is None:
+            known = self._known[pod] = _Known(pod)
+        if len(known.forms) >= MAX_FORMS:
+            del self._by_form[known.forms.pop(0)]
+        known.forms.append(form)
+        self._by_form[form] = known.pod
+        return known.pod
+
+    def _forget_all_but(self, pods: tuple[PodUse, ...]) -> None:
+        listed = set(map(id, pods))
+        if len(self._known) <= len(listed):
+            return
+        for gone in [known for known in self._known.values() if id(known.pod) not in listed]:
+            del self._known[gone.pod]
+            for form in gone.forms:
+                del self._by_form[form]
 
 
 def split_pods(raw: bytes) -> list[bytes] | None:
@@ -122,15 +162,22 @@ def _container(message: pb.ContainerResources) -> ContainerUse:
 
 
 def _devices(messages: Iterable[pb.ContainerDevices]) -> tuple[DeviceBlock, ...]:
-    """Return the blocks as they come: the kubelet sends one block per group of NUMA nodes."""
-    return tuple(
+    """Return the blocks in an order of their own, for the kubelet's varies."""
+    blocks = [
         DeviceBlock(
             resource=ResourceName(one.resource_name),
-            ids=tuple(DeviceId(device) for device in one.device_ids),
+            ids=cast(tuple[DeviceId, ...], tuple(one.device_ids)),
             nodes=_nodes(one),
         )
         for one in messages
-    )
+    ]
+    if len(blocks) > 1:
+        blocks.sort(key=_block_order)
+    return tuple(blocks)
+
+
+def _block_order(block: DeviceBlock) -> tuple[object, ...]:
+    return (block.resource, block.ids, block.nodes)
 
 
 def _memory(messages: Iterable[pb.ContainerMemory]) -> tuple[MemoryBlock, ...]:
@@ -142,11 +189,10 @@ def _memory(messages: Iterable[pb.ContainerMemory]) -> tuple[MemoryBlock, ...]:
 
 def _nodes(message: pb.ContainerDevices | pb.ContainerMemory) -> tuple[int, ...]:
     """Return the NUMA nodes, ascending. Those that no kubelet mask can hold (-1 above all) say nothing."""
-    return tuple(sorted({node.ID for node in message.topology.nodes if 0 <= node.ID <= MAX_NODE}))
-
-
-def _pod_of_slice(raw: bytes) -> PodUse:
-    return pod_of(_parse(pb.PodResources(), raw))
+    ids = [node.ID for node in message.topology.nodes]
+    if len(ids) == 1:
+        return (ids[0],) if 0 <= ids[0] <= MAX_NODE else ()
+    return tuple(sorted({node for node in ids if 0 <= node <= MAX_NODE}))
 
 
 def _parse(message: _M, raw: bytes) -> _M:
