@@ -15,10 +15,12 @@ from enginecases import (
     topology_of,
 )
 from numaplace.engine.hint import Hint
+from numaplace.engine.merge import merge_permutation
 from numaplace.engine.options import PolicyName, PolicyOptions
 from numaplace.engine.policy import POLICIES, PolicyResult, policy_for
 from numaplace.engine.score import utilization_score
-from numaplace.engine.weights import parse_weights
+from numaplace.engine.select import select
+from numaplace.engine.weights import Weights, parse_weights
 from numaplace.errors import InputError
 from numaplace.model.mask import masks_by_width, nodes_of
 from numaplace.model.names import ResourceName, Strategy
@@ -48,6 +50,19 @@ def test_merge_gives_the_expected_hint(case: Case) -> None:
     assert {key: _shown(result, key) for key in expect} == expect
     if case["policy"] in (PolicyName.RESTRICTED, PolicyName.SINGLE_NUMA_NODE):
         assert result.admit == result.hint.preferred
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_merge_agrees_with_what_a_kubelet_made_of_the_same_hints(strategy: Strategy) -> None:
+    # Unscored hints, so that every strategy must leave the kubelet's pick alone.
+    recorded = load("kubelet_recorded.json")
+    assert len(recorded) == 300
+    for case in recorded:
+        options = PolicyOptions(prefer_closest=case["closest"], strategy=strategy)
+        result = POLICIES[case["policy"]].merge(
+            providers_of(case["providers"]), topology_of(case["distances"]), options
+        )
+        assert {key: _shown(result, key) for key in case["expect"]} == case["expect"], case
 
 
 def _shown(result: PolicyResult, key: str) -> object:
@@ -161,11 +176,37 @@ def test_sparse_node_ids_are_masks_not_positions() -> None:
 
 
 def test_resources_are_merged_by_name_whatever_their_order() -> None:
-    topology, options = flat_topology(2), PolicyOptions(strategy=Strategy.MOST_ALLOCATED)
-    provider = {
-        ResourceName("b"): [Hint(3, preferred=True, score=10), Hint(1, preferred=True, score=20)],
-        ResourceName("a"): [Hint(1, preferred=True, score=90), Hint(3, preferred=True, score=40)],
+    # Two combinations leave node 0, with different scores; the first one in the order of the names stays.
+    wide_then_narrow = {
+        ResourceName("b"): [Hint(3, preferred=False, score=10), Hint(1, preferred=False, score=20)],
+        ResourceName("a"): [Hint(3, preferred=False, score=40), Hint(1, preferred=False, score=90)],
     }
-    swapped = dict(reversed(provider.items()))
-    merge = POLICIES["best-effort"].merge
-    assert merge([provider], topology, options) == merge([swapped], topology, options)
+    for provider in (wide_then_narrow, dict(reversed(wide_then_narrow.items()))):
+        result = POLICIES["best-effort"].merge([provider], flat_topology(2), PolicyOptions())
+        assert result.hint == Hint(1, preferred=False, score=30)
+
+
+def test_a_combination_without_a_common_node_is_unscored() -> None:
+    hints = [Hint(1, preferred=True, score=50), Hint(2, preferred=True, score=50)]
+    names = [ResourceName("cpu"), ResourceName("memory")]
+    assert merge_permutation(3, names, hints, weights=Weights()) == Hint(0, preferred=False, score=0)
+
+
+def test_a_mask_that_comes_back_with_a_better_score_is_shown_as_chosen() -> None:
+    hints = [
+        Hint(1, preferred=True, score=10),
+        Hint(2, preferred=True, score=50),
+        Hint(1, preferred=True, score=90),
+    ]
+    selection = select(
+        hints,
+        topology=flat_topology(2),
+        policy="restricted",
+        options=PolicyOptions(strategy=Strategy.MOST_ALLOCATED),
+        best_non_preferred=1,
+    )
+    assert selection is not None
+    assert selection.chosen == hints[2]
+    assert selection.candidates == (hints[2], hints[1])
+    assert selection.rule == "score"
+    assert not selection.score_decided
