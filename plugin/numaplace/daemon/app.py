@@ -2,7 +2,8 @@
 
 SIGTERM and SIGINT end it: streams end without an empty list, sockets are removed. SIGHUP loads the
 configuration again: a refused one changes nothing; of an accepted one, strategies, weights, deadlines and
-resources are changed in place, and anything about sockets, host roots or the HTTP address by a new start.
+resources are changed in place, and anything about sockets, host roots or the HTTP address by a new start. If
+that fails (the HTTP port is taken), the daemon goes back to the configuration that it had.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 
 from numaplace import __version__
 from numaplace.config.load import Loaded
-from numaplace.daemon.logs import EventLog, setup_logs
+from numaplace.daemon.logs import EventLog, logging_to
 from numaplace.daemon.node import Node
 from numaplace.errors import InputError
 from numaplace.metrics.labels import ReloadResult
@@ -41,50 +44,91 @@ _SIGNALS = {
 async def serve(load: Load) -> int:
     """Run the daemon until a signal ends it; return the exit code.
 
-    ``load`` reads the configuration; its ``InputError`` at the start is the caller's to report.
+    ``load`` reads the configuration; its ``InputError`` at the start, and that of an address or directory
+    that cannot be used, are the caller's to report.
     """
     loaded = load()
-    log = setup_logs()
-    metrics = Metrics(version=__version__, clock=time.monotonic)
-    requests = _signal_requests()
-    log.info("starting", version=__version__)
-    while True:
-        for warning in loaded.warnings:
-            log.warning("configuration", warning=warning)
-        node = Node(loaded.config, metrics=metrics, log=log, clock=time.monotonic)
-        async with node.running():
-            following = await _follow_requests(requests, node, load, log=log, metrics=metrics)
-        if following is None:
-            log.info("stopped")
-            return 0
-        log.info("starting again with a changed configuration")
-        loaded = following
+    with logging_to() as log, _signal_requests() as requests:
+        log.info("starting", version=__version__)
+        metrics = Metrics(version=__version__, clock=time.monotonic)
+        await _Daemon(load, requests, log=log, metrics=metrics).run(loaded)
+        log.info("stopped")
+    return 0
 
 
-def _signal_requests() -> asyncio.Queue[Request]:
+@contextmanager
+def _signal_requests() -> Iterator[asyncio.Queue[Request]]:
     requests: asyncio.Queue[Request] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number, request in _SIGNALS.items():
         loop.add_signal_handler(number, requests.put_nowait, request)
-    return requests
+    try:
+        yield requests
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
 
 
-async def _follow_requests(
-    requests: asyncio.Queue[Request], node: Node, load: Load, *, log: EventLog, metrics: Metrics
-) -> Loaded | None:
-    """Serve reloads in place; return the configuration that needs a new start, ``None`` to stop."""
-    while await requests.get() is not Request.STOP:
-        try:
-            loaded = await asyncio.to_thread(load)
-            applied = await node.apply(loaded.config)
-        except InputError as refused:
-            metrics.reloaded(ReloadResult.REFUSED)
-            log.error("reload refused; the running configuration stays", problems=str(refused).splitlines())
-            continue
-        metrics.reloaded(ReloadResult.ACCEPTED)
-        if not applied:
-            return loaded
+@dataclass(frozen=True, slots=True)
+class _Daemon:
+    load: Load
+    requests: asyncio.Queue[Request]
+    log: EventLog
+    metrics: Metrics
+
+    async def run(self, loaded: Loaded) -> None:
+        """Serve, with a new node for each configuration that needs one, until told to stop."""
+        former: Loaded | None = None
+        while True:
+            try:
+                following = await self._run_node(loaded, former)
+            except InputError as error:
+                if former is None:
+                    raise
+                self._refused(error)
+                loaded, former = former, None
+                continue
+            if following is None:
+                return
+            self.log.info("starting again with a changed configuration")
+            loaded, former = following, loaded
+
+    async def _run_node(self, loaded: Loaded, former: Loaded | None) -> Loaded | None:
+        """Serve one configuration and return the next; ``InputError`` if it cannot be served."""
+        node = Node(loaded.config, metrics=self.metrics, log=self.log, clock=time.monotonic)
+        async with node.running():
+            if former is None:
+                self._warn(loaded)
+            else:
+                self._accepted(loaded)
+                gone = {one.name for one in former.config.resources}
+                for name in gone.difference(one.name for one in loaded.config.resources):
+                    self.metrics.forget(name)
+            return await self._follow_requests(node)
+
+    async def _follow_requests(self, node: Node) -> Loaded | None:
+        """Serve reloads in place; return the configuration that needs a new start, ``None`` to stop."""
+        while await self.requests.get() is not Request.STOP:
+            try:
+                loaded = await asyncio.to_thread(self.load)
+                applied = await node.apply(loaded.config)
+            except InputError as error:
+                self._refused(error)
+                continue
+            if not applied:
+                return loaded
+            self._accepted(loaded)
+        return None
+
+    def _accepted(self, loaded: Loaded) -> None:
+        self.metrics.reloaded(ReloadResult.ACCEPTED)
+        self._warn(loaded)
+        self.log.info("reloaded", resources=[resource.name for resource in loaded.config.resources])
+
+    def _refused(self, error: InputError) -> None:
+        self.metrics.reloaded(ReloadResult.REFUSED)
+        self.log.error("reload refused; the running configuration stays", problems=str(error).splitlines())
+
+    def _warn(self, loaded: Loaded) -> None:
         for warning in loaded.warnings:
-            log.warning("configuration", warning=warning)
-        log.info("reloaded", resources=[resource.name for resource in loaded.config.resources])
-    return None
+            self.log.warning("configuration", warning=warning)

@@ -7,6 +7,7 @@ caught here once, counted, logged, and answered with must-include and the first 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,12 +23,17 @@ from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.placement.index import DeviceIndex
 from numaplace.placement.place import PlacementRequest, place
-from numaplace.placement.reasons import Placement
+from numaplace.placement.reasons import Candidate, Placement
 from numaplace.placement.text import why
+from numaplace.state.admission import Admission
 from numaplace.state.snapshot import Snapshot
 
 LIVE_SHARE = 0.5
 """The part of the deadline that a live List may take; the rest is for the decision and the way back."""
+
+MAX_LOGGED_CANDIDATES = 16
+
+_NOBODY = Asking(Admission())
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,28 @@ class DecisionSettings:
     options: PolicyOptions
     deadline_seconds: float
     live_list: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A GetPreferredAllocation as the kubelet sent it, and what it is about."""
+
+    resource: ResourceName
+    available: Sequence[DeviceId]
+    must_include: Sequence[DeviceId]
+    size: int
+    index: DeviceIndex
+    settings: DecisionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """A placement and the knowledge behind it; ``degraded`` says what that lacked."""
+
+    placement: Placement
+    asking: Asking = _NOBODY
+    snapshot: Snapshot | None = None
+    degraded: FallbackReason | None = None
 
 
 class Decider:
@@ -57,59 +85,62 @@ class Decider:
         self._log = log
         self._clock = clock
 
-    async def decide(
-        self,
-        resource: ResourceName,
-        available: Sequence[DeviceId],
-        must_include: Sequence[DeviceId],
-        *,
-        size: int,
-        index: DeviceIndex,
-        settings: DecisionSettings,
-    ) -> tuple[DeviceId, ...]:
+    async def decide(self, ask: Ask) -> tuple[DeviceId, ...]:
         """Return ``size`` of the offered ids, and count and log why; never raises but for cancellation."""
         started = self._clock()
-        strategy = settings.options.strategy
         try:
-            offered = frozenset(available).difference(must_include)
-            degraded: FallbackReason | None = None
-            snapshot, asking = None, None
-            if size < len(offered) + len(set(must_include)):
-                degraded = await self._refresh(settings)
-                self._keeper.offered(resource, tuple(offered))
-                snapshot = self._keeper.snapshot(offered={resource: offered})
-                asking = self._keeper.asking(resource, snapshot)
-            placement = place(
-                PlacementRequest(
-                    available,
-                    must_include,
-                    size,
-                    held=asking.held if asking else 0,
-                    freed_at=self._keeper.freed_at(resource),
-                ),
-                index=index,
-                topology=self._keeper.topology,
-                snapshot=snapshot,
-                options=settings.options,
-            )
+            async with asyncio.timeout(ask.settings.deadline_seconds):
+                decision = await self._decide(ask)
         except Exception as exc:  # noqa: BLE001 - an error here would fail the pod
-            duration = self._clock() - started
-            reason = FallbackReason.ERROR
-            self._metrics.fell_back(resource, strategy=strategy, reason=reason, duration_seconds=duration)
-            self._log.error("decision failed", exc=exc, resource=resource, size=size, offered=len(available))
-            return fallback(available, must_include, size)
-        duration = self._clock() - started
+            late = isinstance(exc, TimeoutError)
+            self._metrics.fell_back(
+                ask.resource,
+                strategy=ask.settings.options.strategy,
+                reason=FallbackReason.DEADLINE if late else FallbackReason.ERROR,
+                duration_seconds=self._clock() - started,
+            )
+            self._log.error(
+                "decision failed", exc=exc, resource=ask.resource, size=ask.size, offered=len(ask.available)
+            )
+            return fallback(ask.available, ask.must_include, ask.size)
+        self._keeper.answered(ask.resource, decision.placement.ids, pod=decision.asking.pod)
+        duration_seconds = self._clock() - started
         self._metrics.decided(
-            resource,
-            strategy=strategy,
-            outcome=placement.outcome,
-            score_decided=placement.score_decided,
-            duration_seconds=duration,
-            degraded=degraded,
+            ask.resource,
+            strategy=decision.placement.strategy,
+            outcome=decision.placement.outcome,
+            score_decided=decision.placement.score_decided,
+            duration_seconds=duration_seconds,
+            degraded=decision.degraded,
         )
-        self._tell(resource, placement, size=size, offered=len(available), snapshot=snapshot, asking=asking,
-                   degraded=degraded, duration=duration)  # fmt: skip
-        return placement.ids
+        self._tell(ask, decision, duration_seconds=duration_seconds)
+        return decision.placement.ids
+
+    async def _decide(self, ask: Ask) -> _Decision:
+        offered = frozenset(ask.available).difference(ask.must_include)
+        if ask.size >= len(offered) + len(set(ask.must_include)):
+            return _Decision(self._place(ask, _NOBODY, None))
+        degraded = await self._refresh(ask.settings)
+        self._keeper.offered(ask.resource, tuple(offered))
+        snapshot = self._keeper.snapshot(offered={ask.resource: offered})
+        fresh = snapshot is not None and degraded is None and ask.settings.live_list
+        asking = self._keeper.asking(ask.resource, snapshot) if snapshot and fresh else _NOBODY
+        return _Decision(self._place(ask, asking, snapshot), asking, snapshot, degraded)
+
+    def _place(self, ask: Ask, asking: Asking, snapshot: Snapshot | None) -> Placement:
+        return place(
+            PlacementRequest(
+                ask.available,
+                ask.must_include,
+                ask.size,
+                held=asking.held,
+                freed_at=self._keeper.freed_at(ask.resource),
+            ),
+            index=ask.index,
+            topology=self._keeper.topology,
+            snapshot=snapshot,
+            options=ask.settings.options,
+        )
 
     async def _refresh(self, settings: DecisionSettings) -> FallbackReason | None:
         """Get a List that is newer than this call; return what is lacking if there is none."""
@@ -120,25 +151,15 @@ class Decider:
                 return FallbackReason.STALE if self._poller.latest else FallbackReason.SNAPSHOT
         return None if self._poller.latest else FallbackReason.SNAPSHOT
 
-    def _tell(
-        self,
-        resource: ResourceName,
-        placement: Placement,
-        *,
-        size: int,
-        offered: int,
-        snapshot: Snapshot | None,
-        asking: Asking | None,
-        degraded: FallbackReason | None,
-        duration: float,
-    ) -> None:
-        pod = asking.pod if asking else None
+    def _tell(self, ask: Ask, decision: _Decision, *, duration_seconds: float) -> None:
+        placement, snapshot, pod = decision.placement, decision.snapshot, decision.asking.pod
+        shown = _shown(placement)
         self._log.info(
             "decision",
-            resource=resource,
+            resource=ask.resource,
             pod="/".join(pod) if pod else None,
-            size=size,
-            offered=offered,
+            size=ask.size,
+            offered=len(ask.available),
             ids=placement.ids,
             numa=None if placement.mask is None else nodes_of(placement.mask),
             structural=None if placement.structural is None else nodes_of(placement.structural),
@@ -153,10 +174,17 @@ class Decider:
                     "score": candidate.score,
                     "scores": candidate.scores,
                 }
-                for candidate in placement.candidates
+                for candidate in shown
             ],
+            candidates_not_shown=len(placement.candidates) - len(shown),
             held=nodes_of(placement.held),
-            degraded=degraded,
+            degraded=decision.degraded,
             snapshot_age_ms=round(snapshot.age_seconds(self._clock()) * 1000, 1) if snapshot else None,
-            duration_ms=round(duration * 1000, 2),
+            duration_ms=round(duration_seconds * 1000, 2),
         )
+
+
+def _shown(placement: Placement) -> list[Candidate]:
+    """Return the candidates for the log, the chosen one first: on a large node there may be hundreds."""
+    ordered = sorted(placement.candidates, key=lambda candidate: candidate.mask != placement.mask)
+    return ordered[:MAX_LOGGED_CANDIDATES]

@@ -7,20 +7,21 @@ the way of an admission. State is read on the loop, in one short call.
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from numaplace.errors import InputError
 
 LOOP_ANSWERS_SECONDS = 2.0
 REQUEST_TIMEOUT_SECONDS = 10.0
 
-_SILENT = b"the event loop does not answer\n"
+_SILENT = "the event loop does not answer"
 _T = TypeVar("_T")
 
 
@@ -30,32 +31,36 @@ class Pages:
 
     ``refresh`` (before each scrape) and ``ready`` run on the event loop, whose state they read; ``metrics``
     runs in the server's thread. ``ready`` returns whether the daemon is ready, and what is missing.
+    ``failed`` is told of exceptions of these, in the server's thread.
     """
 
     refresh: Callable[[], None]
     metrics: Callable[[], tuple[bytes, str]]
     ready: Callable[[], tuple[bool, str]]
+    failed: Callable[[Exception], None]
 
 
 @contextmanager
-def serve_http(listen: tuple[str, int], pages: Pages) -> Iterator[int]:
+def serve_http(
+    listen: tuple[str, int], pages: Pages, *, loop_answers_seconds: float = LOOP_ANSWERS_SECONDS
+) -> Iterator[int]:
     """Serve on (host, port) while the context is open; yield the port. To be entered on the event loop.
 
-    ``InputError`` if the address cannot be had.
+    An empty host is every address, IPv6 included where the machine has it. ``InputError`` if the address
+    cannot be had.
     """
     loop = asyncio.get_running_loop()
 
     class Handler(_Handler):
         pass
 
-    Handler.pages, Handler.loop = pages, loop
+    Handler.pages, Handler.loop, Handler.loop_answers_seconds = pages, loop, loop_answers_seconds
     try:
-        server = ThreadingHTTPServer(listen, Handler)
+        server = _Server(listen, Handler)
     except OSError as exc:
         raise InputError(
             f"http.address: cannot listen on {listen[0]}:{listen[1]}: {exc.strerror or exc}"
         ) from exc
-    server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
     thread.start()
     try:
@@ -66,26 +71,55 @@ def serve_http(listen: tuple[str, int], pages: Pages) -> Iterator[int]:
         thread.join()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, listen: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        host, port = listen
+        self._all_addresses = not host and socket.has_dualstack_ipv6()
+        if self._all_addresses or ":" in host:
+            self.address_family = socket.AF_INET6
+        super().__init__((host or ("::" if self._all_addresses else ""), port), handler)
+
+    def server_bind(self) -> None:
+        if self._all_addresses:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Stay quiet: a client that went away is no event."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     pages: Pages
     loop: asyncio.AbstractEventLoop
+    loop_answers_seconds: float
     timeout = REQUEST_TIMEOUT_SECONDS
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        match self.path.partition("?")[0]:
+        try:
+            status, body, content_type = self._page(self.path.partition("?")[0])
+        except Exception as exc:  # noqa: BLE001 - the client is told, and so is the log
+            self.pages.failed(exc)
+            status, body, content_type = 500, b"failed; the log says why\n", _TEXT
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _page(self, path: str) -> tuple[int, bytes, str]:
+        match path:
             case "/metrics":
                 self._on_loop(self.pages.refresh)
-                body, content_type = self.pages.metrics()
-                self._answer(200, body, content_type)
+                return (200, *self.pages.metrics())
             case "/healthz":
-                alive = self._on_loop(lambda: True)
-                self._answer(200 if alive else 503, b"ok\n" if alive else _SILENT)
+                return _verdict(self._on_loop(lambda: (True, "ok")) or (False, _SILENT))
             case "/readyz":
-                ready, text = self._on_loop(self.pages.ready) or (False, _SILENT.decode().strip())
-                self._answer(200 if ready else 503, text.encode() + b"\n")
+                return _verdict(self._on_loop(self.pages.ready) or (False, _SILENT))
             case _:
-                self._answer(404, b"/metrics, /healthz or /readyz\n")
+                return 404, b"/metrics, /healthz or /readyz\n", _TEXT
 
     def _on_loop(self, function: Callable[[], _T]) -> _T | None:
         """Return what the function returns on the event loop; ``None`` if the loop does not answer."""
@@ -95,17 +129,18 @@ class _Handler(BaseHTTPRequestHandler):
 
         asked = asyncio.run_coroutine_threadsafe(call(), self.loop)
         try:
-            return asked.result(LOOP_ANSWERS_SECONDS)
+            return asked.result(self.loop_answers_seconds)
         except FutureTimeoutError:
             asked.cancel()
             return None
 
-    def _answer(self, status: int, body: bytes, content_type: str = "text/plain; charset=utf-8") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Stay quiet: a scrape is no event."""
+
+
+_TEXT = "text/plain; charset=utf-8"
+
+
+def _verdict(verdict: tuple[bool, str]) -> tuple[int, bytes, str]:
+    good, text = verdict
+    return 200 if good else 503, f"{text}\n".encode(), _TEXT

@@ -31,6 +31,13 @@ class Asking:
         return self.admission.pod.key if self.admission.pod else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    resource: ResourceName
+    ids: frozenset[DeviceId]
+    pod: PodKey | None
+
+
 class Keeper:
     """Keeps the node's state. ``clock`` is monotonic, in seconds."""
 
@@ -43,7 +50,7 @@ class Keeper:
         self._devices: dict[ResourceName, Mapping[DeviceId, Device]] = {}
         self._observation: Observation | None = None
         self._snapshot: Snapshot | None = None
-        self._last_asking: Asking | None = None
+        self._answered: _Answered | None = None
 
     def observed(self, observation: Observation) -> None:
         """Take in a List (the poller's callback)."""
@@ -72,12 +79,16 @@ class Keeper:
 
     def offered(self, resource: ResourceName, ids: Sequence[DeviceId]) -> None:
         """Note that the kubelet offers these ids: they are free, whatever was listed or granted."""
-        before = self._ledger
-        self._ledger = before.offered(resource, ids, now_seconds=self._clock())
+        self._ledger = self._ledger.offered(resource, ids, now_seconds=self._clock())
+
+    def answered(self, resource: ResourceName, ids: Sequence[DeviceId], *, pod: PodKey | None) -> None:
+        """Note our preference: the Allocate that follows it, with the same ids, is for the same pod."""
+        self._answered = _Answered(resource, frozenset(ids), pod)
 
     def granted(self, resource: ResourceName, ids: Sequence[DeviceId]) -> None:
         """Note that we answered Allocate with these ids."""
-        pod = self._last_asking.pod if self._last_asking else None
+        last, self._answered = self._answered, None
+        pod = last.pod if last and (last.resource, last.ids) == (resource, frozenset(ids)) else None
         self._ledger = self._ledger.granted(resource, ids, now_seconds=self._clock(), pod=pod)
         self._snapshot = None
 
@@ -113,13 +124,15 @@ class Keeper:
         """Return when free devices became free."""
         return self._ledger.freed_at(resource)
 
-    def asking(self, resource: ResourceName, snapshot: Snapshot | None) -> Asking:
-        """Return who is asking, by the List observed last, and note that a decision is made for it."""
-        if snapshot is None or self._observation is None:
+    def asking(self, resource: ResourceName, snapshot: Snapshot) -> Asking:
+        """Return who is asking, by the List observed last, and note that a decision is made for it.
+
+        That List has to be newer than the call to us: an older one may lack the pod under admission.
+        """
+        if self._observation is None:
             return Asking(Admission())
         latest: Grant | None = self._ledger.latest
         admission = self._admissions.asking(self._observation.pods, resource, latest=latest)
         self._admissions = self._admissions.decided(admission, now_seconds=self._clock())
         held = held_nodes(admission, resource, snapshot=snapshot, latest=latest)
-        self._last_asking = Asking(admission, held)
-        return self._last_asking
+        return Asking(admission, held)

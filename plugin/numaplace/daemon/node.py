@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 
-import msgspec
-
-from numaplace.config.schema import Config, ResourceConfig
+from numaplace.config.schema import Config
 from numaplace.daemon.decide import Decider, DecisionSettings
 from numaplace.daemon.http import Pages, serve_http
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.logs import EventLog
+from numaplace.daemon.outage import OutageLog
+from numaplace.daemon.plan import fixed_parts, new_sources, settings_of
 from numaplace.daemon.resource import RunningResource
 from numaplace.daemon.service import ResourceService
-from numaplace.daemon.sources import source_of
 from numaplace.daemon.supervise import supervise
 from numaplace.devices.host import read_topology
 from numaplace.devices.scan import Source
-from numaplace.engine.options import PolicyOptions
 from numaplace.kubelet.podresources import connect
-from numaplace.kubelet.poller import Observation, Poller, PollerTimes
+from numaplace.kubelet.poller import Poller, PollerTimes
 from numaplace.kubelet.sockets import SocketIdentity
 from numaplace.kubelet.watch import SocketWatch
 from numaplace.metrics.metrics import Metrics
@@ -31,7 +29,8 @@ from numaplace.model.names import ResourceName
 class Node:
     """Everything that belongs to one configuration of sockets and host roots.
 
-    ``InputError`` from the constructor and from ``apply`` leaves nothing half-done.
+    ``InputError`` from the constructor, from ``running`` and from ``apply`` leaves nothing half-done.
+    ``port`` is that of the HTTP pages while they are served.
     """
 
     def __init__(
@@ -41,38 +40,44 @@ class Node:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        self._sources = _new_sources(config, {})
-        self._settings = _settings(config)
+        self._settings: Mapping[ResourceName, DecisionSettings] = settings_of(config)
         self._resources: dict[ResourceName, RunningResource] = {}
+        self._serving = False
         self._keeper = Keeper(read_topology(config.host.sysfs), clock=clock)
         self._kubelet: SocketIdentity | None = None
+        self._outage = OutageLog(log=log, clock=clock)
         self._watch = SocketWatch(config.kubelet.device_plugin_directory, on_degraded=self._inotify_degraded)
         self._pod_resources = connect(
-            f"unix:{config.kubelet.pod_resources_socket}", observe=metrics.podresources_call
+            f"unix:{config.kubelet.pod_resources_socket}", observe=self._pod_resources_called
         )
         self._poller = Poller(
             self._pod_resources,
             clock=clock,
-            on_observation=self._observed,
+            on_observation=self._keeper.observed,
             times=PollerTimes(interval_seconds=config.poll_interval_seconds),
         )
         self._decider = Decider(
             keeper=self._keeper, poller=self._poller, metrics=metrics, log=log, clock=clock
         )
+        self._first = self._prepared(new_sources(config), kept={})
+        self.port: int | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve while the context is open."""
-        self._metrics.set_inotify(available=True)
-        self._tell_topology()
-        tasks: list[asyncio.Task[None]] = []
         with self._http():
+            self._metrics.set_inotify(available=True)
+            self._tell_topology()
+            tasks = [
+                self._supervised("socket-watch", self._watch.run),
+                self._supervised("poller", self._poller.run),
+            ]
+            self._start(self._first)
+            self._serving = True
             try:
-                for name, run in (("socket-watch", self._watch.run), ("poller", self._poller.run)):
-                    tasks.append(asyncio.create_task(self._supervised(name, run), name=name))
-                await self._start(self._config, self._sources)
                 yield
             finally:
+                self._serving = False
                 await self._stop(tuple(self._resources))
                 for task in tasks:
                     task.cancel()
@@ -81,23 +86,30 @@ class Node:
 
     async def apply(self, config: Config) -> bool:
         """Change to a configuration in place; return False, with nothing done, if that takes a new start."""
-        if _fixed_parts(config) != _fixed_parts(self._config):
-            _new_sources(config, {})
+        if fixed_parts(config) != fixed_parts(self._config):
+            new_sources(config)
             return False
-        before = {resource.name: _without_strategy(resource) for resource in self._config.resources}
-        sources = _new_sources(config, before)
+        sources = new_sources(config, before=self._config)
         wanted = {resource.name for resource in config.resources}
         gone = [name for name in self._resources if name not in wanted]
-        await self._stop((*gone, *(name for name in sources if name in self._resources)))
+        replaced = [name for name in sources if name in self._resources]
+        kept = {name: one for name, one in self._resources.items() if name not in (*gone, *replaced)}
+        prepared = self._prepared(sources, kept=kept)
+        await self._stop((*gone, *replaced))
+        self._config, self._settings = config, settings_of(config)
         for name in gone:
             self._keeper.set_devices(name, None)
             self._metrics.forget(name)
-        await self._start(config, sources)
+        self._start(prepared)
+        if gone:
+            self._poller.refresh_allocatable()
         return True
 
-    async def _start(self, config: Config, sources: dict[ResourceName, Source]) -> None:
-        self._config = config
-        self._settings = _settings(config)
+    def _prepared(
+        self, sources: Mapping[ResourceName, Source], *, kept: Mapping[ResourceName, RunningResource]
+    ) -> dict[ResourceName, RunningResource]:
+        """Return resources that are ready to start; nothing happens before that."""
+        made: dict[ResourceName, RunningResource] = {}
         for name, source in sources.items():
             service = ResourceService(
                 name,
@@ -109,25 +121,29 @@ class Node:
                 log=self._log,
                 clock=self._clock,
             )
-            running = RunningResource(
+            made[name] = RunningResource(
                 service,
                 self._watch,
+                after=(*kept.values(), *made.values()),
                 interval_seconds=lambda: self._config.rescan_interval_seconds,
                 on_accepted=self._accepted,
                 metrics=self._metrics,
                 log=self._log,
             )
+        return made
+
+    def _start(self, prepared: Mapping[ResourceName, RunningResource]) -> None:
+        for name, running in prepared.items():
             self._resources[name] = running
             running.start()
 
     async def _stop(self, names: tuple[ResourceName, ...]) -> None:
         await asyncio.gather(*(self._resources.pop(name).stop() for name in names))
 
-    async def _supervised(self, name: str, run: Callable[[], object]) -> None:
-        await supervise(name, run, log=self._log, restarted=self._metrics.restarted)  # type: ignore[arg-type]
-
-    def _observed(self, observation: Observation) -> None:
-        self._keeper.observed(observation)
+    def _supervised(self, task: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        return asyncio.create_task(
+            supervise(task, run, log=self._log, restarted=self._metrics.restarted), name=task
+        )
 
     def _accepted(self) -> None:
         """Take note of an accepted registration: capacity changed, and the kubelet may be a new process."""
@@ -136,6 +152,10 @@ class Node:
             self._kubelet = kubelet
             self._keeper.kubelet_restarted()
         self._poller.refresh_allocatable()
+
+    def _pod_resources_called(self, method: str, code: str) -> None:
+        self._metrics.podresources_call(method, code)
+        self._outage.called(method, code)
 
     def _inotify_degraded(self, reason: str) -> None:
         self._metrics.set_inotify(available=False)
@@ -155,12 +175,15 @@ class Node:
     @contextmanager
     def _http(self) -> Iterator[None]:
         listen = self._config.http.listen
-        with (
-            serve_http(listen, Pages(self._refresh_metrics, self._metrics.render, self._ready))
-            if listen
-            else nullcontext()
-        ):
+        if listen is None:
             yield
+            return
+        pages = Pages(self._refresh_metrics, self._metrics.render, self._ready, self._page_failed)
+        with serve_http(listen, pages) as self.port:
+            yield
+
+    def _page_failed(self, exc: Exception) -> None:
+        self._log.error("page failed", exc=exc)
 
     def _refresh_metrics(self) -> None:
         """Set the gauges that are only worth setting when somebody looks."""
@@ -172,42 +195,10 @@ class Node:
 
     def _ready(self) -> tuple[bool, str]:
         """Ready: every resource is registered. A missing List does not count: pods are placed without it."""
+        if not self._serving:
+            return False, "stopping"
         missing = [name for name, running in self._resources.items() if not running.registered]
         state = "" if self._poller.latest else "; PodResources has not answered yet"
         if missing:
             return False, f"not registered with the kubelet: {', '.join(missing)}{state}"
         return True, f"ready{state}"
-
-
-def _fixed_parts(config: Config) -> tuple[object, ...]:
-    """Return what cannot be changed while serving."""
-    return (config.kubelet, config.host, config.http, config.poll_interval_seconds)
-
-
-def _without_strategy(resource: ResourceConfig) -> ResourceConfig:
-    return msgspec.structs.replace(resource, strategy=None)
-
-
-def _new_sources(config: Config, before: dict[ResourceName, ResourceConfig]) -> dict[ResourceName, Source]:
-    """Return the sources of the resources that are new or look elsewhere than before."""
-    return {
-        resource.name: source_of(resource, config.host)
-        for resource in config.resources
-        if before.get(resource.name) != _without_strategy(resource)
-    }
-
-
-def _settings(config: Config) -> dict[ResourceName, DecisionSettings]:
-    return {
-        resource.name: DecisionSettings(
-            options=PolicyOptions(
-                prefer_closest=config.prefer_closest,
-                max_allowable_numa_nodes=config.max_allowable_numa_nodes,
-                strategy=config.strategy if resource.strategy is None else resource.strategy,
-                weights=config.weights,
-            ),
-            deadline_seconds=config.deadline_seconds,
-            live_list=config.kubelet.live_list,
-        )
-        for resource in config.resources
-    }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from numaplace.daemon.logs import EventLog
 from numaplace.daemon.service import ResourceService
@@ -15,30 +17,42 @@ from numaplace.metrics.labels import FallbackReason, RegistrationResult
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import ResourceName
 
+TURN_SECONDS = 5.0
+"""How long a first look waits for those before it: a driver that hangs holds up its own resource only."""
+
 _PREFERRED = "GetPreferredAllocation"
+_SOCKET_TOKEN = re.compile(r"-[0-9a-f]+\.sock")
 
 
 class RunningResource:
-    """Runs from ``start`` to ``stop``. ``on_accepted`` is called after each accepted registration."""
+    """Runs from ``start`` to ``stop``. ``on_accepted`` is called after each accepted registration.
+
+    ``after`` are the resources before this one in the configuration. They look at the host first: a device
+    that two resources select belongs to the first one.
+    ``InputError`` when the kubelet's directory leaves no room for a socket name.
+    """
 
     def __init__(
         self,
         service: ResourceService,
         watch: SocketWatch,
         *,
+        after: Sequence[RunningResource],
         interval_seconds: Callable[[], float],
         on_accepted: Callable[[], None],
         metrics: Metrics,
         log: EventLog,
     ) -> None:
         self._service = service
+        self._after = tuple(after)
         self._interval_seconds = interval_seconds
         self._on_accepted = on_accepted
         self._metrics = metrics
         self._log = log
         self._last_failure = ""
         self._registrar = Registrar(service, watch, on_registered=self._registered, on_error=self._caught)
-        self._task: asyncio.Task[None] | None = None
+        self._looked = asyncio.Event()
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     @property
     def registered(self) -> bool:
@@ -47,23 +61,42 @@ class RunningResource:
 
     def start(self) -> None:
         """Look at the host, then register, and keep doing both."""
-        name = self._service.resource
-        self._task = asyncio.create_task(
-            supervise(name, self._run, log=self._log, restarted=self._metrics.restarted), name=name
+        self._tasks = (
+            self._supervised("rescan", self._look),
+            self._supervised("registration", self._register),
         )
 
     async def stop(self) -> None:
         """End the streams without an empty list and remove the socket."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        tasks, self._tasks = self._tasks, ()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self) -> None:
-        await self._service.rescan()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._registrar.run())
-            tasks.create_task(self._service.rescan_for_ever(self._interval_seconds))
+    def _supervised(self, task: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        resource = self._service.resource
+        return asyncio.create_task(
+            supervise(task, run, log=self._log, restarted=self._metrics.restarted, resource=resource),
+            name=f"{task} {resource}",
+        )
+
+    async def _look(self) -> None:
+        if not self._looked.is_set():
+            await self._turn()
+            await self._service.rescan()
+            self._looked.set()
+            self._after = ()
+        await self._service.rescan_for_ever(self._interval_seconds)
+
+    async def _turn(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TURN_SECONDS):
+                for earlier in self._after:
+                    await earlier._looked.wait()  # noqa: SLF001 - the same class
+
+    async def _register(self) -> None:
+        await self._looked.wait()
+        await self._registrar.run()
 
     def _registered(self, resource: ResourceName, accepted: bool, detail: str) -> None:  # noqa: FBT001
         result = RegistrationResult.ACCEPTED if accepted else RegistrationResult.FAILED
@@ -72,8 +105,9 @@ class RunningResource:
             self._last_failure = ""
             self._log.info("registered", resource=resource, endpoint=detail)
             self._on_accepted()
-        elif detail != self._last_failure:
-            self._last_failure = detail
+        elif (failure := _SOCKET_TOKEN.sub("", detail)) != self._last_failure:
+            # The same failure again, but for the socket's name, is no news.
+            self._last_failure = failure
             self._log.warning("registration failed; trying on", resource=resource, reason=detail)
 
     def _caught(self, rpc: str, error: Exception) -> None:

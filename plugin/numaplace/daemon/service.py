@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from numaplace.daemon.changes import ChangeWatch
-from numaplace.daemon.decide import Decider, DecisionSettings
+from numaplace.daemon.decide import Ask, Decider, DecisionSettings
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.logs import EventLog
 from numaplace.devices.inventory import Inventory, InventoryChange
@@ -73,12 +73,7 @@ class ResourceService:
     ) -> Sequence[DeviceId]:
         """Answer GetPreferredAllocation."""
         return await self._decider.decide(
-            self._resource,
-            available,
-            must_include,
-            size=size,
-            index=self._index,
-            settings=self._settings(),
+            Ask(self._resource, available, must_include, size, self._index, self._settings())
         )
 
     async def allocate(self, ids: Sequence[DeviceId]) -> ContainerEdits:
@@ -87,12 +82,13 @@ class ResourceService:
         missing = [device_id for device_id, device in zip(ids, devices, strict=True) if device is None]
         if missing:
             raise PeerError(f"unknown device ids: {', '.join(missing)}", code="NOT_FOUND")
+        edits = combine(device.edits for device in devices if device is not None)
         self._keeper.granted(self._resource, ids)
-        return combine(device.edits for device in devices if device is not None)
+        return edits
 
     async def rescan(self) -> None:
         """Look at the host once, and publish what changed."""
-        scan = await asyncio.to_thread(self._source.scan)
+        scan = await asyncio.to_thread(self._scan)
         scan = scan.without(self._keeper.owners(but=self._resource))
         used = self._keeper.in_use(self._resource)
         # Before the first List nobody knows which devices pods hold: then none may be dropped.
@@ -105,6 +101,13 @@ class ResourceService:
             self._keeper.set_devices(self._resource, devices)
             self._board.publish(self._board.current.replaced_by(devices))
         self._tell(scan, change)
+
+    def _scan(self) -> Scan:
+        """Look; a source that fails does not take the devices away that it has found before."""
+        try:
+            return self._source.scan()
+        except Exception as exc:  # noqa: BLE001 - told once, as a warning of the scan
+            return Scan(failed=True, warnings=(f"the look at the host failed: {exc!r}",))
 
     async def rescan_for_ever(self, interval_seconds: Callable[[], float]) -> None:
         """Look again after each interval, at file events, and soon while a change is not settled."""

@@ -14,23 +14,35 @@ HEALTHY_AFTER_SECONDS = 60.0
 
 
 async def supervise(
-    name: str, run: Callable[[], Awaitable[None]], *, log: EventLog, restarted: Callable[[str], None]
+    task: str,
+    run: Callable[[], Awaitable[None]],
+    *,
+    log: EventLog,
+    restarted: Callable[[str], None],
+    first_backoff_seconds: float = FIRST_BACKOFF_SECONDS,
+    resource: str | None = None,
 ) -> None:
     """Run ``run()`` again and again until cancelled; a normal return counts as an end too.
 
-    ``restarted(name)`` is told of each restart. An exception never leaves this function.
+    ``restarted(task)`` is told of each restart; the log names the resource, too. Only our own cancellation
+    leaves this function: grpcio raises ``CancelledError`` for a closed channel as well.
     """
     clock = asyncio.get_running_loop().time
-    backoff = FIRST_BACKOFF_SECONDS
+    backoff = first_backoff_seconds
     while True:
         started = clock()
         try:
             await run()
-            log.error("task ended", task=name)
+            log.error("task ended", task=task, resource=resource)
+        except asyncio.CancelledError as exc:
+            current = asyncio.current_task()
+            if current is None or current.cancelling():
+                raise
+            log.error("task failed", exc=exc, task=task, resource=resource)
         except Exception as exc:  # noqa: BLE001 - the daemon outlives any of its tasks
-            log.error("task failed", exc=exc, task=name)
+            log.error("task failed", exc=exc, task=task, resource=resource)
         if clock() - started >= HEALTHY_AFTER_SECONDS:
-            backoff = FIRST_BACKOFF_SECONDS
-        restarted(name)
+            backoff = first_backoff_seconds
+        restarted(task)
         await asyncio.sleep(backoff)
         backoff = min(backoff * 2, LONGEST_BACKOFF_SECONDS)

@@ -36,8 +36,8 @@ __all__ = ["DeviceBoard", "DeviceList", "DevicePluginService", "ErrorCallback", 
 ErrorCallback = Callable[[str, Exception], None]
 """Told (RPC name, exception) of everything that was caught here."""
 
-PREFERRED_LIMIT_SECONDS = 1.0
-"""The last resort: the handler keeps its own, shorter deadline. An answer later than this is a fallback."""
+PREFERRED_LIMIT_SECONDS = 11.0
+"""The last resort: the handler keeps its own deadline, 10 s at most. A later answer is a fallback."""
 
 _LOG = logging.getLogger(__name__)
 
