@@ -45,12 +45,14 @@ class Admitter:
         plugins: PluginServer,
         order: MapOrder,
         limits: Limits,
+        ask_plugins: bool = True,
     ) -> None:
         self._record = record
         self._node = node
         self._plugins = plugins
         self._order = order
         self._limits = limits
+        self._ask_plugins = ask_plugins
         self._edits: dict[str, dict[ResourceName, ContainerEdits]] = {}
         self.calls: list[Call] = []
 
@@ -109,7 +111,7 @@ class Admitter:
 
     async def _prefer(self, step: PreferredCall, *, container: str) -> tuple[DeviceId, ...] | None:
         plugin = self._plugin(step.resource)
-        if not plugin.options.get_preferred_allocation_available:
+        if not (self._ask_plugins and plugin.options.get_preferred_allocation_available):
             return None
         answer: tuple[DeviceId, ...] = ()
         error = ""

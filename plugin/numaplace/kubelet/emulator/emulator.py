@@ -49,7 +49,8 @@ class KubeletEmulator:
     """An async context manager: started on entry, stopped on exit.
 
     ``root`` must be short (107 bytes for a socket path); ``seed`` decides whatever a kubelet leaves to Go's
-    map order. ``faults`` may be replaced at any time. ``InputError`` if ``root`` is too long.
+    map order. ``faults`` may be replaced at any time. With ``ask_plugins`` off the kubelet chooses alone, as
+    if no plugin offered GetPreferredAllocation. ``InputError`` if ``root`` is too long.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class KubeletEmulator:
         seed: int = 0,
         faults: Faults = NO_FAULTS,
         limits: Limits = DEFAULT_LIMITS,
+        ask_plugins: bool = True,
     ) -> None:
         unix_target(root / "device-plugins" / "kubelet.sock")
         self.faults = faults
@@ -69,6 +71,7 @@ class KubeletEmulator:
         # Lists come at any time: they must not shift what the admissions draw.
         self._node = Node(node, device_order=self._order, api_order=MapOrder(seed))
         self._limits = limits
+        self._ask_plugins = ask_plugins
         self._changes = Changes()
         self._admissions = asyncio.Lock()
         self._calls: list[Call] = []
@@ -171,6 +174,7 @@ class KubeletEmulator:
                 plugins=self._plugins,
                 order=self._order,
                 limits=self._limits,
+                ask_plugins=self._ask_plugins,
             )
             admitted = False
             try:
