@@ -48,6 +48,7 @@ class KubeletSide(dp_rpc.RegistrationServicer):
         self.attempts = 0
         self.refuse: str = ""
         self.abandon_streams = False
+        self.confuses_servers = False
         self._server: aio.Server | None = None
         self._channels: list[aio.Channel] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -97,6 +98,9 @@ class KubeletSide(dp_rpc.RegistrationServicer):
             async for response in stub.ListAndWatch(dp.Empty()):
                 registered.lists.append([device.ID for device in response.devices])
         registered.stream_ended = True
+        if self.confuses_servers:
+            # Kubelets before 1.36 look up whom to disconnect by the resource's name only.
+            self.drop_streams()
 
     def drop_streams(self) -> None:
         """End the streams from the kubelet's side, as for a list that it could not read."""

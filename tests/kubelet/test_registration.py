@@ -148,6 +148,18 @@ async def test_a_deleted_own_socket_is_served_anew_and_the_old_stream_ends_after
         assert [] not in first.lists
 
 
+async def test_an_old_kubelet_that_confuses_two_servers_of_a_resource_ends_with_one(short_dir, kubelet):
+    kubelet.confuses_servers = True
+    plugin = Plugin(short_dir)
+    async with running(plugin):
+        await settled(kubelet, plugin, registrations=1)
+        (short_dir / kubelet.last.endpoint).unlink()
+        await settled(kubelet, plugin, registrations=3)
+        plugin.handler.publish("kept")
+        await eventually(lambda: ["kept"] in kubelet.last.lists)
+        assert kubelet.attempts == 3
+
+
 async def test_a_stream_that_the_kubelet_ends_leads_to_a_new_registration(short_dir, kubelet):
     plugin = Plugin(short_dir)
     async with running(plugin):

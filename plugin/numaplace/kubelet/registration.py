@@ -12,6 +12,7 @@ Why in this way:
   takes over a path that another server owns and unlinks it when it stops. So each start has its own name.
 - The kubelet never reopens a stream that has ended, and a stopped former server must not be the reason for a
   gap. So a lost stream, too, leads to a new start, and the former server stops after the new one is accepted.
+  (Kubelets before 1.36 take the former server's end for the new one's: one more start mends that.)
 - A kubelet that starts deletes all sockets here, ours included, and grpcio does not notice that.
 - A late notice about a kubelet.sock that the last registration has already used is no restart: identities
   are compared, and taken before dialling.
@@ -147,7 +148,8 @@ class Registrar:
         self._on_registered(self._handler.resource, True, server.path.name)  # noqa: FBT003
         if former is not None:
             await former.stop(self._times.stop_grace_seconds)
-        remove_leftovers(server.path, prefix=socket_prefix(self._handler.resource))
+        with suppress(OSError):
+            remove_leftovers(server.path, prefix=socket_prefix(self._handler.resource))
         return server
 
     async def _announce(self, server: PluginServer) -> None:
