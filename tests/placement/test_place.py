@@ -132,7 +132,7 @@ def test_the_second_resource_follows_the_first_one():
     alone = node.place(VF, 1, strategy="least-allocated")
     following = node.place(VF, 1, strategy="least-allocated", held=mask_of([1]))
     assert (nodes_of(alone.mask), nodes_of(following.mask)) == ((0,), (1,))
-    assert "where the container's other devices are (NUMA 1)" in why(following)
+    assert "beside the container's other devices: NUMA 1" in why(following)
 
 
 def test_a_request_that_no_single_node_holds_stays_near_what_is_held():
@@ -167,7 +167,7 @@ def test_without_a_snapshot_the_structural_rule_decides():
         options=PolicyOptions(strategy=Strategy.LEAST_ALLOCATED),
     )
     assert placement.ids == ("b",)
-    assert why(placement) == "NUMA 0: lowest id"
+    assert why(placement) == "lowest id: NUMA 0"
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ def test_without_a_snapshot_the_structural_rule_decides():
         (
             "most-allocated",
             1,
-            "NUMA 1: most-allocated, score 66 against NUMA 0 31; without scores it would have been NUMA 0",
+            "most-allocated: NUMA 1 scores 66, NUMA 0 31; without scores it would be NUMA 0",
         ),
-        ("least-allocated", 1, "NUMA 0: least-allocated, score 31 against NUMA 1 66"),
-        ("none", 1, "NUMA 0: lowest id"),
+        ("least-allocated", 1, "least-allocated: NUMA 0 scores 31, NUMA 1 66"),
+        ("none", 1, "lowest id: NUMA 0"),
         ("most-allocated", 3, "only NUMA 0 can hold the request"),
         ("most-allocated", 4, "as many were asked for as are offered"),
     ],

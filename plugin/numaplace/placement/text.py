@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from numaplace.engine.compare import Rule
-from numaplace.model.mask import nodes_of
-from numaplace.placement.reasons import Candidate, Outcome, Placement
+from numaplace.model.mask import nodes_of, width
+from numaplace.placement.reasons import Outcome, Placement
 
 
 def numa_text(mask: int | None) -> str:
@@ -21,15 +21,16 @@ def why(placement: Placement) -> str:
     chosen = numa_text(placement.mask)
     others = [candidate for candidate in placement.candidates if candidate.mask != placement.mask]
     if not others:
-        sentence = f"only {chosen} can hold the request"
+        together = " together" if width(placement.mask) > 1 else ""
+        sentence = f"only {chosen}{together} can hold the request"
     elif placement.rule is Rule.SCORE:
-        sentence = f"{chosen}: {placement.strategy}, {_scores(placement)}"
+        sentence = f"{placement.strategy}: {_scores(placement)}"
     elif placement.rule is Rule.PREFERRED and placement.held:
-        sentence = f"{chosen}: where the container's other devices are ({numa_text(placement.held)})"
+        sentence = f"beside the container's other devices: {chosen}"
     else:
-        sentence = f"{chosen}: {_structural(placement)}"
+        sentence = _structural(placement)
     if placement.score_decided:
-        sentence += f"; without scores it would have been {numa_text(placement.structural)}"
+        sentence += f"; without scores it would be {numa_text(placement.structural)}"
     return sentence
 
 
@@ -39,20 +40,17 @@ def _scores(placement: Placement) -> str:
         (c for c in placement.candidates if c.mask != placement.mask and c.preferred == mine.preferred),
         key=lambda c: (abs(c.score - mine.score), c.mask),
     )
-    shown = ", ".join(f"{_short(c)} {c.score}" for c in others[:3])
+    shown = "".join(f", {numa_text(c.mask)} {c.score}" for c in others[:3])
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    return f"score {mine.score} against {shown}{more}" if others else f"score {mine.score}"
-
-
-def _short(candidate: Candidate) -> str:
-    return numa_text(candidate.mask)
+    return f"{numa_text(mine.mask)} scores {mine.score}{shown}{more}"
 
 
 def _structural(placement: Placement) -> str:
+    chosen = numa_text(placement.mask)
     mine = next(c for c in placement.candidates if c.mask == placement.mask)
     rivals = [c for c in placement.candidates if c.preferred == mine.preferred]
     if placement.rule is Rule.CLOSEST:
-        return "least average distance between its nodes"
-    if mine.score and all(c.score == mine.score for c in rivals):
-        return f"lowest id, all candidates score {mine.score}"
-    return "lowest id"
+        return f"least distance between its nodes: {chosen}"
+    if mine.score and len(rivals) > 1 and all(c.score == mine.score for c in rivals):
+        return f"lowest id: {chosen}, all candidates score {mine.score}"
+    return f"lowest id: {chosen}"
