@@ -29,11 +29,13 @@ class DaemonProcess:
         self.lines: list[LogLine] = []
         self.noise: list[str] = []
 
-    async def wait_line(self, wanted: Callable[[LogLine], bool], *, timeout_seconds: float) -> LogLine:
-        """Return the first log line, past or future, that is wanted; ``PeerError`` if it does not come."""
+    async def wait_line(
+        self, wanted: Callable[[LogLine], bool], *, since: int = 0, timeout_seconds: float
+    ) -> LogLine:
+        """Return the first wanted log line after the first ``since`` lines; ``PeerError`` if none comes."""
 
         async def found() -> LogLine:
-            seen = 0
+            seen = since
             async with self._grown:
                 while True:
                     for line in self.lines[seen:]:
@@ -65,15 +67,23 @@ class DaemonProcess:
             self._ended = True
             self._grown.notify_all()
 
-    async def stop(self) -> None:
-        """Ask the daemon to end (SIGTERM); kill it if it does not in time."""
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; a daemon that has ended gets none."""
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(number)
+
+    async def stop(self) -> int:
+        """Ask the daemon to end (SIGTERM), kill it if it does not in time; return its exit code."""
+        self.send(signal.SIGTERM)
         try:
-            await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+            return await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
         except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+            self.send(signal.SIGKILL)
+            return await self._process.wait()
+
+    async def ended(self) -> int:
+        """Wait for the daemon's end; return its exit code, negative for a signal."""
+        return await self._process.wait()
 
 
 @asynccontextmanager

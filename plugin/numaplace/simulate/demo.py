@@ -1,0 +1,147 @@
+"""``numaplace demo``: the same pods under each setting, on an emulated kubelet with the real daemon.
+
+What is real: the daemon (a child process), gRPC on unix sockets, the sources reading sysfs and procfs trees,
+the kubelet's allocation steps for Topology Manager policy ``none``, and the result, which is read back
+through PodResources List. What is not: the machine, and chance, which has a seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from numaplace.errors import PeerError
+from numaplace.kubelet.emulator import Admission, Call, KubeletEmulator
+from numaplace.kubelet.podresources import PodResources, connect
+from numaplace.model.names import PodKey, ResourceName
+from numaplace.simulate.process import DaemonProcess, LogLine, running_daemon
+from numaplace.simulate.story import (
+    ARRIVING,
+    GPU,
+    RUNNING,
+    SETTINGS,
+    SIZES,
+    VF,
+    DemoPod,
+    DemoSetting,
+    build_host,
+    configuration,
+    machine,
+)
+
+START_SECONDS = 20.0
+CALL_SECONDS = 5.0
+RUNS_AT_A_TIME = 2
+"""A run mostly waits for its daemon's start, which keeps one core busy."""
+
+SEED = 2
+NOT_ASKED = "the kubelet picks at random"
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where one pod landed, read through PodResources. ``why`` is the reason for each resource."""
+
+    pod: DemoPod
+    nodes: tuple[int, ...]
+    devices: Mapping[ResourceName, tuple[str, ...]]
+    why: Mapping[ResourceName, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRun:
+    """The pods that arrived under one setting, in their order."""
+
+    setting: DemoSetting
+    landings: tuple[Landing, ...]
+
+
+async def run_demo() -> AsyncIterator[DemoRun]:
+    """Yield one run for each setting, in their order; ``PeerError`` if a daemon does not come up."""
+    places = asyncio.Semaphore(RUNS_AT_A_TIME)
+    runs = [asyncio.create_task(_run_in_turn(setting, places)) for setting in SETTINGS]
+    try:
+        for run in runs:
+            yield await run
+    finally:
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+
+
+async def _run_in_turn(setting: DemoSetting, places: asyncio.Semaphore) -> DemoRun:
+    async with places:
+        with tempfile.TemporaryDirectory(prefix="numaplace-") as name:
+            return await _run(setting, Path(name))
+
+
+async def _run(setting: DemoSetting, root: Path) -> DemoRun:
+    host = build_host(root / "host")
+    config = root / "config.yaml"
+    config.write_text(yaml.safe_dump(configuration(setting, root=root, host=host)))
+    emulator = KubeletEmulator(root, machine(), seed=SEED, ask_plugins=setting.strategy is not None)
+    async with emulator as kubelet, running_daemon(config) as daemon:
+        client = connect(f"unix:{kubelet.pod_resources_socket}", observe=lambda *_: None)
+        try:
+            for resource, count in SIZES.items():
+                await _registered(kubelet, daemon, resource, count=count)
+            for pod in RUNNING:
+                await kubelet.admit(pod.spec, affinity=1 << (pod.running_on or 0))
+            landings = [await _land(pod, kubelet, daemon, client=client) for pod in ARRIVING]
+        finally:
+            await client.close()
+    return DemoRun(setting, tuple(landings))
+
+
+async def _registered(
+    kubelet: KubeletEmulator, daemon: DaemonProcess, resource: ResourceName, *, count: int
+) -> None:
+    try:
+        await kubelet.wait_registered(resource, count=count, timeout_seconds=START_SECONDS)
+    except TimeoutError as error:
+        raise PeerError(f"the daemon did not register: {error}; {' '.join(daemon.noise)}") from error
+
+
+async def _land(
+    pod: DemoPod, kubelet: KubeletEmulator, daemon: DaemonProcess, *, client: PodResources
+) -> Landing:
+    before = len(daemon.lines)
+    admission = await kubelet.admit(pod.spec, resource_order=(GPU, VF))
+    if not admission.admitted:
+        raise PeerError(f"pod {pod.name} was rejected: {admission.message}")
+    why = {resource: await _reason(resource, admission, daemon, since=before) for resource in pod.devices}
+    nodes, devices = await _read_back(client, pod.spec.key)
+    return Landing(pod, nodes, devices, why)
+
+
+async def _reason(resource: ResourceName, admission: Admission, daemon: DaemonProcess, *, since: int) -> str:
+    """Return the daemon's reason for the pod's devices, from its log."""
+
+    def asked_about(call: Call) -> bool:
+        return call.method == "GetPreferredAllocation" and call.resource == resource
+
+    def decision(line: LogLine) -> bool:
+        return line.get("event") == "decision" and line.get("resource") == resource
+
+    if not any(map(asked_about, admission.calls)):
+        return NOT_ASKED
+    line = await daemon.wait_line(decision, since=since, timeout_seconds=CALL_SECONDS)
+    return str(line["why"])
+
+
+async def _read_back(
+    client: PodResources, key: PodKey
+) -> tuple[tuple[int, ...], dict[ResourceName, tuple[str, ...]]]:
+    pods = {pod.key: pod for pod in await client.list(timeout_seconds=CALL_SECONDS)}
+    nodes: set[int] = set()
+    devices: dict[ResourceName, tuple[str, ...]] = {}
+    for container in pods[key].containers:
+        for block in container.devices:
+            nodes.update(block.nodes)
+            devices[block.resource] = tuple(sorted((*devices.get(block.resource, ()), *block.ids)))
+    return tuple(sorted(nodes)), devices
