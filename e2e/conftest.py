@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 HERE = Path(__file__).parent
-_NEEDED = ("NUMAPLACE_E2E_KUBELET", "NUMAPLACE_E2E_CRI")
+_NEEDED = ("NUMAPLACE_E2E_KUBELET", "NUMAPLACE_E2E_CRI", "NUMAPLACE_E2E_SCRATCH")
 
 if any(name not in os.environ for name in _NEEDED):
     pytest.exit("start the end-to-end tests with e2e/run.sh (or make e2e)", returncode=2)
@@ -70,7 +68,6 @@ def logs(pytestconfig: pytest.Config) -> LogKeeper:
 
 
 @pytest.fixture(scope="session")
-def scratch() -> Iterator[Path]:
-    """A folder with a short path (a unix socket's path has at most 107 bytes)."""
-    with tempfile.TemporaryDirectory(prefix="np.", dir="/tmp") as fallback:
-        yield Path(os.environ.get("NUMAPLACE_E2E_SCRATCH", fallback))
+def scratch() -> Path:
+    """A folder with a short path (a unix socket's path has at most 107 bytes); run.sh removes it."""
+    return Path(os.environ["NUMAPLACE_E2E_SCRATCH"])

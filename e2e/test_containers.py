@@ -17,11 +17,13 @@ from harness.hardware import AMD, NVIDIA, VF
 from harness.kubelet import KubeletOptions
 from harness.kubelet_log import resource_order
 from harness.logs import LogKeeper
-from harness.pods import Container, Pod
+from harness.pods import Container, Pod, unique
 from harness.report import Report
 
 VF_ENV = "PCIDEVICE_INTEL_COM_SRIOV_VF"
 STRATEGIES = ("most-allocated", "least-allocated")
+# In proportion to what a NUMA node has: both run out there at the same time.
+BOTH = {VF: 2, NVIDIA: 1}
 
 
 @pytest.fixture(scope="module")
@@ -42,39 +44,39 @@ def packing(site: EquippedNode) -> Iterator[Daemon]:
         yield daemon
 
 
-def test_vf_and_gpu_come_from_one_numa_node_whichever_is_asked_first(
+def test_vfs_and_gpu_come_from_one_numa_node_whichever_is_asked_first(
     site: EquippedNode, daemon: Daemon, report: Report
 ) -> None:
     # The kubelet asks for a container's resources in random order: go on until both orders were seen.
     pods: list[Pod] = []
     first: Counter[str] = Counter()
     while len(pods) < 6 or (len(first) < 2 and len(pods) < site.hardware.count(NVIDIA)):
-        pod = Pod.of(f"both-{len(pods)}", {VF: 1, NVIDIA: 1})
+        pod = Pod.of(unique("both"), BOTH)
         pods.append(pod)
         run_one_by_one(site.node, [pod])
         first[resource_order(site.node.kubelet.log, pod.name)[0]] += 1
     placed = site.placement()
     sequence = [tuple(sorted(placed.nodes(pod.name))) for pod in pods]
-    report.rows(f"{VF} x 1 and {NVIDIA} x 1, first asked {dict(first)}", {"both": sequence})
+    asked = ", ".join(f"{resource} {count}x" for resource, count in first.items())
+    report.rows(f"VF x 2 and GPU x 1 in one container; first asked: {asked}", {daemon.strategy: sequence})
     assert set(first) == {VF, NVIDIA}, "both orders were seen"
     assert all(len(nodes) == 1 for nodes in sequence)
 
 
 def test_pods_in_a_burst(site: EquippedNode, daemon: Daemon, report: Report) -> None:
-    pods = [Pod.of(f"burst-{n}", {VF: 1, NVIDIA: 1}) for n in range(12)]
+    pods = [Pod.of(unique("burst"), BOTH) for _ in range(12)]
     run_burst(site.node, pods)
     placed = site.placement()
-    report.rows("burst of 12 pods with VF x 1 and GPU x 1", {"burst": placed.node_sequence(pods, NVIDIA)})
+    report.rows("burst of 12 pods, VF x 2 and GPU x 1", {daemon.strategy: placed.node_sequence(pods, NVIDIA)})
     assert all(len(placed.nodes(pod.name)) == 1 for pod in pods)
-    held = [next(iter(placed.ids(pod.name, VF))) for pod in pods]
-    assert len(set(held)) == len(pods), "no VF is held twice"
-    even = dict.fromkeys(site.node.topology.node_ids, 3)
-    packed = {0: 4, 1: 4, 2: 4, 3: 0}
-    assert sorted(placed.per_node(NVIDIA).values()) in (sorted(even.values()), sorted(packed.values()))
+    expected = {"most-allocated": [4, 4, 4, 0], "least-allocated": [3, 3, 3, 3]}
+    assert list(placed.per_node(NVIDIA).values()) == expected[daemon.strategy]
+    held = [vf for pod in pods for vf in placed.ids(pod.name, VF)]
+    assert len(set(held)) == len(held) == 24, "no VF is held twice"
 
 
 def test_three_resources_of_one_container(site: EquippedNode, daemon: Daemon) -> None:
-    pods = [Pod.of(f"three-{n}", {VF: 2, NVIDIA: 1, AMD: 1}) for n in range(4)]
+    pods = [Pod.of(unique("three"), {VF: 4, NVIDIA: 2, AMD: 1}) for _ in range(4)]
     run_one_by_one(site.node, pods)
     placed = site.placement()
     assert all(len(placed.nodes(pod.name)) == 1 for pod in pods)
@@ -82,7 +84,7 @@ def test_three_resources_of_one_container(site: EquippedNode, daemon: Daemon) ->
 
 def test_init_containers_and_sidecars(site: EquippedNode, packing: Daemon) -> None:
     pod = Pod(
-        "layers",
+        unique("layers"),
         containers=(Container("main", {VF: 2}), Container("second", {NVIDIA: 1})),
         init_containers=(
             Container("prepare", {VF: 2}, ends=True),
@@ -90,26 +92,26 @@ def test_init_containers_and_sidecars(site: EquippedNode, packing: Daemon) -> No
         ),
     )
     run_one_by_one(site.node, [pod])
-    held = site.node.held()["layers"]
+    held = site.node.held()[pod.name]
     assert set(held) == {"helper", "main", "second"}
-    prepared = site.node.given("layers", "prepare").env[VF_ENV].split(",")
+    prepared = site.node.given(pod.name, "prepare").env[VF_ENV].split(",")
     assert held["main"].devices[VF] == set(prepared), "the init container's VFs go on to the main container"
-    assert len(site.placement().nodes("layers")) == 1
+    assert len(site.placement().nodes(pod.name)) == 1
 
 
 def test_environment_and_device_nodes_reach_the_runtime(site: EquippedNode, packing: Daemon) -> None:
     # All VFs of one NUMA node: some are bound to a network driver, some to vfio-pci.
-    pod = Pod.of("given", {VF: 8, NVIDIA: 2, AMD: 1})
+    pod = Pod.of(unique("given"), {VF: 8, NVIDIA: 2, AMD: 1})
     run_one_by_one(site.node, [pod])
-    given = site.node.given("given", "main")
+    given = site.node.given(pod.name, "main")
     placed = site.placement()
-    assert set(given.env[VF_ENV].split(",")) == placed.ids("given", VF)
+    assert set(given.env[VF_ENV].split(",")) == placed.ids(pod.name, VF)
     info = json.loads(given.env[f"{VF_ENV}_INFO"])
-    assert set(info) == placed.ids("given", VF)
+    assert set(info) == placed.ids(pod.name, VF)
     vfio = {entry["vfio"]["dev-mount"] for entry in info.values() if "vfio" in entry}
     assert len(vfio) == 4
     assert vfio | {"/dev/vfio/vfio"} <= set(given.devices)
-    assert set(given.env["NVIDIA_VISIBLE_DEVICES"].split(",")) == placed.ids("given", NVIDIA)
+    assert set(given.env["NVIDIA_VISIBLE_DEVICES"].split(",")) == placed.ids(pod.name, NVIDIA)
     assert "/dev/nvidiactl" in given.devices
     assert sum(bool(re.fullmatch(r"/dev/nvidia\d+", path)) for path in given.devices) == 2
     assert "/dev/kfd" in given.devices
@@ -122,7 +124,8 @@ def test_weights_make_one_resource_decide(site: EquippedNode, report: Report) ->
     results = {}
     for weights in ("", f"{NVIDIA}=0,{AMD}=0"):
         with site.daemon("least-allocated", weights=weights):
-            run_one_by_one(site.node, [Pod.of("gpus", {NVIDIA: 4}), Pod.of("vf", {VF: 1})])
-            results[weights or "equal"] = site.placement().node_sequence([Pod.of("vf", {})], VF)
+            gpus, vf = Pod.of(unique("gpus"), {NVIDIA: 4}), Pod.of(unique("vf"), {VF: 1})
+            run_one_by_one(site.node, [gpus, vf])
+            results[weights or "equal"] = site.placement().node_sequence([vf], VF)
     report.rows("a VF after 4 GPUs on node 0, least-allocated", results)
     assert list(results.values()) == [[(1,)], [(0,)]]

@@ -11,7 +11,7 @@ from harness.flows import placement, run_one_by_one
 from harness.kubelet import KubeletOptions
 from harness.logs import LogKeeper
 from harness.plugin import SmallPlugin
-from harness.pods import Container, Pod
+from harness.pods import Container, Pod, unique
 from harness.topology import SimulatedTopology
 
 GPU = "example.com/gpu"
@@ -38,7 +38,7 @@ def plugin(node: SimulatedNode) -> Iterator[SmallPlugin]:
 
 
 def test_pods_get_devices_at_random(node: SimulatedNode, plugin: SmallPlugin) -> None:
-    pods = [Pod.of(f"alone-{n}", {GPU: 1}) for n in range(8)]
+    pods = [Pod.of(unique("alone"), {GPU: 1}) for _ in range(8)]
     run_one_by_one(node, pods)
     placed = placement(node, NODE_OF)
     print("kubelet alone, 8 pods x 1:", placed.node_sequence(pods, GPU), placed.per_node(GPU))
@@ -47,7 +47,7 @@ def test_pods_get_devices_at_random(node: SimulatedNode, plugin: SmallPlugin) ->
 
 def test_init_containers_and_sidecars_run(node: SimulatedNode, plugin: SmallPlugin) -> None:
     pod = Pod(
-        "layers",
+        unique("layers"),
         containers=(Container("main", {GPU: 1}),),
         init_containers=(
             Container("prepare", {GPU: 2}, ends=True),
@@ -55,4 +55,4 @@ def test_init_containers_and_sidecars_run(node: SimulatedNode, plugin: SmallPlug
         ),
     )
     run_one_by_one(node, [pod])
-    assert set(node.held()["layers"]) == {"helper", "main"}
+    assert set(node.held()[pod.name]) == {"helper", "main"}

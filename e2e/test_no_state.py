@@ -14,7 +14,7 @@ from harness.flows import run_burst, run_one_by_one
 from harness.hardware import NVIDIA, VF
 from harness.kubelet import KubeletOptions
 from harness.logs import LogKeeper
-from harness.pods import Container, Pod
+from harness.pods import Container, Pod, unique
 
 
 @pytest.fixture(scope="module", params=["none", "single-numa-node"])
@@ -70,16 +70,16 @@ def _talk_nonsense(listener: socket.socket) -> None:
 @pytest.mark.parametrize("kind", ["missing", "silent", "garbage"])
 def test_every_pod_starts(site: EquippedNode, kind: str, request: pytest.FixtureRequest) -> None:
     broken: Path = request.getfixturevalue(kind)
-    pods = [Pod.of(f"both-{n}", {VF: 1, NVIDIA: 1}) for n in range(4)]
-    pods += [Pod.of(f"pair-{n}", {VF: 2}) for n in range(2)]
+    pods = [Pod.of(unique("both"), {VF: 1, NVIDIA: 1}) for _ in range(4)]
+    pods += [Pod.of(unique("pair"), {VF: 2}) for _ in range(2)]
     layers = Pod(
-        "layers",
+        unique("layers"),
         containers=(Container("main", {VF: 1}),),
         init_containers=(Container("prepare", {VF: 1}, ends=True),),
     )
     with site.daemon("least-allocated", pod_resources_socket=broken) as daemon:
         run_one_by_one(site.node, [*pods, layers])
-        run_burst(site.node, [Pod.of(f"burst-{n}", {NVIDIA: 1}) for n in range(4)])
+        run_burst(site.node, [Pod.of(unique("burst"), {NVIDIA: 1}) for _ in range(4)])
         placed = site.placement()
         assert all(len(placed.nodes(pod.name, VF)) == 1 for pod in pods), "one container, one NUMA node"
         assert daemon.alive

@@ -13,7 +13,7 @@ from harness.hardware import NVIDIA, VF
 from harness.kubelet import KubeletOptions
 from harness.logs import LogKeeper
 from harness.plugin import SmallPlugin
-from harness.pods import Pod
+from harness.pods import Pod, unique
 from harness.report import Report
 
 ALONE = "example.com/alone"
@@ -31,7 +31,7 @@ def site(
 def pods_of(site: EquippedNode, resource: str, each: int) -> list[Pod]:
     """Two pods for each NUMA node."""
     count = 2 * len(site.node.topology.nodes)
-    return [Pod.of(f"p{number}", {resource: each}) for number in range(count)]
+    return [Pod.of(unique("p"), {resource: each}) for _ in range(count)]
 
 
 def run(site: EquippedNode, strategy: str, resource: str, each: int) -> list[tuple[int, ...]]:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from harness.backend import Tools
 from harness.equipped import EquippedNode, equipped_node
-from harness.flows import run_burst, run_one_by_one
+from harness.flows import Placement, run_burst, run_one_by_one
 from harness.hardware import NVIDIA, VF
 from harness.kubelet import KubeletOptions
 from harness.kubelet_log import affinity_mask
 from harness.logs import LogKeeper
-from harness.pods import Pod
+from harness.pods import Pod, unique
 from harness.report import Report
 from harness.waiters import until
 
@@ -32,13 +32,12 @@ def site(
         yield site
 
 
-def assert_inside_mask(site: EquippedNode, pod: Pod) -> int:
-    """Devices and exclusive CPUs are on nodes of the kubelet's mask; return the mask."""
+def mask_of(site: EquippedNode, placed: Placement, pod: Pod) -> int:
+    """Return the kubelet's mask for a pod, after a check that devices and exclusive CPUs are inside."""
     mask = affinity_mask(site.node.kubelet.log, pod.name)
     assert mask, f"{pod.name} has a mask"
-    nodes = site.placement().nodes(pod.name)
-    cpu_node = site.node.topology.node_of_cpu()
-    nodes |= {cpu_node[cpu] for held in site.node.held()[pod.name].values() for cpu in held.cpus}
+    node_of_cpu = site.node.topology.node_of_cpu()
+    nodes = placed.nodes(pod.name) | {node_of_cpu[cpu] for cpu in placed.cpus[pod.name]}
     assert nodes <= {node for node in site.node.topology.node_ids if mask >> node & 1}, pod.name
     return mask
 
@@ -46,36 +45,38 @@ def assert_inside_mask(site: EquippedNode, pod: Pod) -> int:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_aligned_pods(site: EquippedNode, strategy: str, report: Report) -> None:
     each = {VF: 1, NVIDIA: 1, "cpu": 1, "memory": "1Gi"}
-    pods = [Pod.of(f"one-{n}", each) for n in range(4)]
-    pods += [Pod.of(f"two-{n}", each | {VF: 2, NVIDIA: 2}) for n in range(3)]
+    pods = [Pod.of(unique("one"), each) for _ in range(4)]
+    pods += [Pod.of(unique("two"), each | {VF: 2, NVIDIA: 2}) for _ in range(3)]
     with site.daemon(strategy):
         run_one_by_one(site.node, pods)
-        masks = [assert_inside_mask(site, pod) for pod in pods]
+        placed = site.placement()
+        masks = [mask_of(site, placed, pod) for pod in pods]
         report.rows(
             f"Topology Manager {site.node.policy}, VF and GPU x 1 (4 pods), x 2 (3 pods)",
-            {strategy: site.placement().node_sequence(pods, NVIDIA)},
+            {strategy: placed.node_sequence(pods, NVIDIA)},
         )
         assert all(mask.bit_count() == 1 for mask in masks)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_burst(site: EquippedNode, strategy: str) -> None:
-    pods = [Pod.of(f"burst-{n}", {VF: 1, NVIDIA: 1, "cpu": 1, "memory": "1Gi"}) for n in range(12)]
+    pods = [Pod.of(unique("burst"), {VF: 1, NVIDIA: 1, "cpu": 1, "memory": "1Gi"}) for _ in range(12)]
     with site.daemon(strategy):
         run_burst(site.node, pods)
-        for pod in pods:
-            assert_inside_mask(site, pod)
+        placed = site.placement()
+        assert all(mask_of(site, placed, pod).bit_count() == 1 for pod in pods)
 
 
 def test_more_devices_than_one_node_holds(site: EquippedNode) -> None:
-    pod = Pod.of("wide", {NVIDIA: 6, "cpu": 2, "memory": "1Gi"})
+    pod = Pod.of(unique("wide"), {NVIDIA: 6, "cpu": 2, "memory": "1Gi"})
     with site.daemon("least-allocated"):
         if site.node.policy == "single-numa-node":
             # Nobody can help such a pod: the Topology Manager refuses it before it asks the plugin.
             site.node.create(pod)
-            refusal = until(lambda: site.node.rejected("wide"), "the kubelet to refuse the pod")
+            refusal = until(lambda: site.node.rejected(pod.name), "the kubelet to refuse the pod")
             assert refusal.reason == "TopologyAffinityError"
         else:
             run_one_by_one(site.node, [pod])
-            assert assert_inside_mask(site, pod).bit_count() == 2
-            assert len(site.placement().ids("wide", NVIDIA)) == 6
+            placed = site.placement()
+            assert mask_of(site, placed, pod).bit_count() == 2
+            assert len(placed.ids(pod.name, NVIDIA)) == 6

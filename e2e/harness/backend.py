@@ -68,6 +68,7 @@ class SimulatedNode:
         self.folder = folder
         self._pods = StaticPodFolder(kubelet.manifests)
         self._created: set[str] = set()
+        self._ever: set[str] = set()
 
     @property
     def policy(self) -> str:
@@ -75,6 +76,9 @@ class SimulatedNode:
         return self.kubelet.options.topology_manager_policy
 
     def create(self, pod: Pod) -> None:
+        if pod.name in self._ever:
+            raise ValueError(f"pod name {pod.name} was used before: see harness.pods.unique")
+        self._ever.add(pod.name)
         self._created.add(pod.name)
         self._pods.create(pod)
 
@@ -101,17 +105,16 @@ class SimulatedNode:
     def times_created(self, pod: str, container: str) -> int:
         return len(self.runtime.created(_full(pod), container))
 
-    def allocatable(self, resource: str) -> frozenset[str]:
-        """The healthy devices that the kubelet knows of a resource."""
-        return podresources.allocatable_devices(self.kubelet.pod_resources_socket).get(resource, frozenset())
+    def allocatable(self) -> dict[str, frozenset[str]]:
+        """The healthy devices that the kubelet knows, per resource."""
+        return podresources.allocatable_devices(self.kubelet.pod_resources_socket)
 
-    def wait_for_devices(self, resource: str, count: int, *, limit_seconds: float = 20) -> None:
+    def wait_for_devices(self, resource: str, count: int) -> None:
         """Wait until the kubelet has this many healthy devices of the resource."""
         until(
-            lambda: len(self.allocatable(resource)) == count,
+            lambda: len(self.allocatable().get(resource, ())) == count,
             f"{count} devices of {resource} at the kubelet",
-            limit_seconds=limit_seconds,
-            detail=lambda: sorted(self.allocatable(resource)),
+            detail=self.allocatable,
         )
 
     def clear(self) -> None:

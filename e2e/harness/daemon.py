@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -25,12 +26,15 @@ class Daemon:
         self._config = folder / "numaplace.yaml"
         self._port = _free_port()
         self._process: Process | None = None
+        self.strategy = str(config.get("strategy", "none"))
         self.log = folder / "numaplace.log"
         folder.mkdir(parents=True, exist_ok=True)
         self._config.write_text(yaml.safe_dump({**config, "http": {"address": f"127.0.0.1:{self._port}"}}))
 
     def start(self) -> None:
-        self._process = Process([str(COMMAND), "run", "--config", str(self._config)], self.log)
+        # Our own variables, and those of whoever runs the tests, would be taken as settings.
+        env = {key: value for key, value in os.environ.items() if not key.startswith("NUMAPLACE_")}
+        self._process = Process([str(COMMAND), "run", "--config", str(self._config)], self.log, env=env)
 
     def kill(self) -> None:
         """SIGKILL: no chance to say goodbye."""

@@ -57,19 +57,25 @@ class EquippedNode:
                 daemon.start()
                 self.wait_registered(daemon)
                 yield daemon
-                self.node.clear()
             finally:
-                daemon.kill()
-        for resource in self.hardware.devices:
-            self.node.wait_for_devices(resource, 0)
+                try:
+                    self.node.clear()
+                finally:
+                    daemon.kill()
+        until(
+            lambda: not self.node.allocatable().keys() & self.hardware.devices.keys(),
+            "the kubelet to see that the daemon is gone",
+            detail=self.node.allocatable,
+        )
 
     def wait_registered(self, daemon: Daemon) -> None:
         """Wait until the kubelet has every device of every resource."""
 
         def registered() -> bool:
             assert daemon.alive, f"the daemon ended: {daemon.tail()}"
+            known = self.node.allocatable()
             return all(
-                self.node.allocatable(resource) == frozenset(devices)
+                known.get(resource) == frozenset(devices)
                 for resource, devices in self.hardware.devices.items()
             )
 

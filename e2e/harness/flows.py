@@ -9,7 +9,7 @@ from harness.backend import Backend
 from harness.pods import Pod
 from harness.waiters import until
 
-PERIOD_SECONDS = 30.0
+LIMIT_SECONDS = 30.0
 
 
 class PodRejectedError(AssertionError):
@@ -25,14 +25,14 @@ def started(backend: Backend, pod: Pod) -> bool:
     return False
 
 
-def run_one_by_one(backend: Backend, pods: Iterable[Pod], *, limit_seconds: float = PERIOD_SECONDS) -> None:
+def run_one_by_one(backend: Backend, pods: Iterable[Pod], *, limit_seconds: float = LIMIT_SECONDS) -> None:
     """Create each pod and wait until it runs before the next."""
     for pod in pods:
         backend.create(pod)
         wait_for(backend, [pod], limit_seconds=limit_seconds)
 
 
-def run_burst(backend: Backend, pods: Iterable[Pod], *, limit_seconds: float = 2 * PERIOD_SECONDS) -> None:
+def run_burst(backend: Backend, pods: Iterable[Pod], *, limit_seconds: float = 2 * LIMIT_SECONDS) -> None:
     """Create all pods at once, then wait until all run."""
     all_pods = list(pods)
     for pod in all_pods:
@@ -46,16 +46,32 @@ def wait_for(backend: Backend, pods: Iterable[Pod], *, limit_seconds: float) -> 
             lambda pod=pod: started(backend, pod),
             f"pod {pod.name} to run",
             limit_seconds=limit_seconds,
+            every_seconds=0.03,
             detail=lambda pod=pod: sorted(backend.running(pod.name)),
         )
 
 
+def wait_settled(backend: Backend, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Wait until each pod runs or was refused; return the refused ones."""
+    all_pods = tuple(pods)
+    for pod in all_pods:
+        until(
+            lambda pod=pod: (
+                set(pod.lasting_containers) <= backend.running(pod.name) or backend.rejected(pod.name)
+            ),
+            f"pod {pod.name} to run or to be refused",
+            limit_seconds=LIMIT_SECONDS,
+        )
+    return tuple(pod for pod in all_pods if backend.rejected(pod.name))
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the devices of pods are, by the hardware's truth (device id -> NUMA node)."""
+    """Where the devices of pods are, by the hardware's truth (device id -> NUMA node), at one time."""
 
     devices: Mapping[str, Mapping[str, frozenset[str]]]
     node_of: Mapping[str, int]
+    cpus: Mapping[str, frozenset[int]]
 
     def ids(self, pod: str, resource: str) -> frozenset[str]:
         return self.devices[pod].get(resource, frozenset())
@@ -81,9 +97,11 @@ class Placement:
 def placement(backend: Backend, node_of: Mapping[str, int]) -> Placement:
     """Read where all pods' devices are, through PodResources."""
     devices: dict[str, dict[str, frozenset[str]]] = {}
+    cpus: dict[str, frozenset[int]] = {}
     for pod, containers in backend.held().items():
         merged = devices.setdefault(pod, {})
+        cpus[pod] = frozenset(cpu for held in containers.values() for cpu in held.cpus)
         for held in containers.values():
             for resource, ids in held.devices.items():
                 merged[resource] = merged.get(resource, frozenset()) | ids
-    return Placement(devices, node_of)
+    return Placement(devices, node_of, cpus)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TAIL_LINES = 25
+TAIL_WIDTH = 240
 
 
 class LogKeeper:
@@ -36,5 +37,5 @@ class LogKeeper:
                 copy = folder / f"{number}-{name}.log"
                 shutil.copyfile(log, copy)
                 lines = copy.read_text(errors="replace").splitlines()
-                kept.append((copy, "\n".join(lines[-TAIL_LINES:])))
+                kept.append((copy, "\n".join(line[:TAIL_WIDTH] for line in lines[-TAIL_LINES:])))
         return kept

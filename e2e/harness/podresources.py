@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import grpc
 from numaplace.kubelet.api import podresources_pb2 as pb
 from numaplace.kubelet.api import podresources_pb2_grpc as rpc
+
+from harness.waiters import until
+
+T = TypeVar("T")
 
 CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
 
@@ -23,28 +28,40 @@ class Held:
 
 def list_pods(socket: Path) -> dict[str, dict[str, Held]]:
     """Return pod name -> container name -> what it holds; ``grpc.RpcError`` if the kubelet is away."""
-    # A channel for each call: one that is kept would wait out its back-off after a kubelet restart.
-    with grpc.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS) as channel:
-        reply = rpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest(), timeout=5)
+    reply = _ask(socket, lambda stub: stub.List(pb.ListPodResourcesRequest(), timeout=5))
     return {pod.name: {one.name: _held(one) for one in pod.containers} for pod in reply.pod_resources}
-
-
-def _held(container: pb.ContainerResources) -> Held:
-    devices: dict[str, set[str]] = {}
-    for block in container.devices:
-        devices.setdefault(block.resource_name, set()).update(block.device_ids)
-    return Held(
-        devices={resource: frozenset(ids) for resource, ids in devices.items()},
-        cpus=frozenset(container.cpu_ids),
-    )
 
 
 def allocatable_devices(socket: Path) -> dict[str, frozenset[str]]:
     """Return the healthy device ids that the kubelet knows, per resource."""
+    request = pb.AllocatableResourcesRequest()
+    reply = _ask(socket, lambda stub: stub.GetAllocatableResources(request, timeout=5))
+    return _by_resource(reply.devices)
+
+
+def _ask(socket: Path, call: Callable[[rpc.PodResourcesListerStub], T]) -> T:
+    # A channel for each call: one that is kept would wait out its back-off after a kubelet restart.
     with grpc.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS) as channel:
         stub = rpc.PodResourcesListerStub(channel)
-        reply = stub.GetAllocatableResources(pb.AllocatableResourcesRequest(), timeout=5)
+        return until(lambda: _unless_limited(lambda: call(stub)), "the kubelet's rate limit to let us in")
+
+
+def _unless_limited(call: Callable[[], T]) -> T | None:
+    # All clients of the node share 100 calls per second: what tests ask, the daemon cannot.
+    try:
+        return call()
+    except grpc.RpcError as error:
+        if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return None
+        raise
+
+
+def _held(container: pb.ContainerResources) -> Held:
+    return Held(devices=_by_resource(container.devices), cpus=frozenset(container.cpu_ids))
+
+
+def _by_resource(blocks: Iterable[pb.ContainerDevices]) -> dict[str, frozenset[str]]:
     devices: dict[str, set[str]] = {}
-    for block in reply.devices:
+    for block in blocks:
         devices.setdefault(block.resource_name, set()).update(block.device_ids)
     return {resource: frozenset(ids) for resource, ids in devices.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping
@@ -11,6 +12,17 @@ from pathlib import Path
 IMAGE = "example.com/stub:latest"
 EXIT_COMMAND = "exit"
 """A container with this command ends at once with exit code 0 in the stub runtime."""
+
+
+_numbers = itertools.count(1)
+
+
+def unique(prefix: str) -> str:
+    """Return a pod name that was not used before.
+
+    A kubelet that gets a static pod of an old name first waits, with a back-off, for the old one's end.
+    """
+    return f"{prefix}-{next(_numbers)}"
 
 
 @dataclass(frozen=True, slots=True)

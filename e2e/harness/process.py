@@ -11,7 +11,10 @@ from pathlib import Path
 
 
 class Process:
-    """One command. Output is appended to ``log``; the kernel kills it if the test process dies."""
+    """One command. Output is appended to ``log``; the kernel kills it if the test process dies.
+
+    ``env`` replaces the environment; without it the child has ours.
+    """
 
     def __init__(self, command: Sequence[str], log: Path, *, env: Mapping[str, str] | None = None) -> None:
         self.log = log
@@ -21,7 +24,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
+                env=env,
                 start_new_session=True,
             )
 

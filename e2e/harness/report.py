@@ -14,6 +14,7 @@ class Report:
     def rows(self, title: str, sequences: Mapping[str, Sequence[tuple[int, ...]]]) -> None:
         """Add one row per way of running the same pods: the NUMA nodes of each pod, in turn."""
         self.lines.append(title)
+        width = max(map(len, sequences)) + 2
         for name, sequence in sequences.items():
             pods = " ".join("+".join(map(str, nodes)) for nodes in sequence)
-            self.lines.append(f"    {name:<18}{pods}")
+            self.lines.append(f"    {name:<{width}}{pods}")

@@ -18,7 +18,7 @@ def until(
     what: str,
     *,
     limit_seconds: float = 20.0,
-    every_seconds: float = 0.05,
+    every_seconds: float = 0.1,
     detail: Callable[[], object] | None = None,
 ) -> T:
     """Return the first truthy value of ``condition``; ``NeverHappenedError`` after the limit.
