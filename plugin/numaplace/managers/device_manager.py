@@ -115,6 +115,22 @@ class DeviceManager:
         """Return what a container holds, by resource in the order of allocation."""
         return dict(self._held.get(pod, {}).get(container, {}))
 
+    def knows(self, resource: ResourceName) -> bool:
+        """Return whether the resource is the device manager's (``isDevicePluginResource``)."""
+        return resource in self._devices or resource in self._in_use
+
+    def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
+        """Return the devices that some container holds."""
+        return frozenset(self._in_use.get(resource, ()))
+
+    def reusable(self, pod: PodUid, resource: ResourceName) -> frozenset[DeviceId]:
+        """Return the devices that a pod's init containers have left to its later containers."""
+        return frozenset(self._reusable.get(resource, ())) if self._reusable_of == pod else NO_DEVICES
+
+    def containers_of(self, pod: PodUid) -> tuple[str, ...]:
+        """Return the names of a pod's containers that hold devices."""
+        return tuple(self._held.get(pod, ()))
+
     def release_inactive(self, active: Collection[PodUid]) -> None:
         """Free the devices of pods that are not active any more (``UpdateAllocatedDevices``)."""
         gone = self._held.keys() - set(active)
@@ -133,7 +149,7 @@ class DeviceManager:
             self._reusable, self._reusable_of = {}, request.pod
         released = False
         for resource, size in request.resources:
-            if resource not in self._devices and resource not in self._in_use:
+            if not self.knows(resource):
                 continue
             if not released:
                 self.release_inactive(active)

@@ -68,3 +68,28 @@ class Pod:
         if not any_amount:
             return QosClass.BEST_EFFORT
         return QosClass.GUARANTEED if guaranteed else QosClass.BURSTABLE
+
+    @property
+    def effective_limits(self) -> dict[ResourceName, int]:
+        """What the pod needs at its hungriest moment (component-helpers ``PodLimits``, without overhead).
+
+        Containers and sidecars together, or an init container with the sidecars started before it.
+        """
+        running: dict[ResourceName, int] = {}
+        hungriest: dict[ResourceName, int] = {}
+        for container in self.init_containers:
+            needed = _sum(running, container.limits)
+            if container.kind is ContainerKind.SIDECAR:
+                running = needed
+            hungriest = _larger(hungriest, needed)
+        for container in self.containers:
+            running = _sum(running, container.limits)
+        return _larger(hungriest, running)
+
+
+def _sum(a: Amounts, b: Amounts) -> dict[ResourceName, int]:
+    return {name: a.get(name, 0) + b.get(name, 0) for name in {**a, **b}}
+
+
+def _larger(a: Amounts, b: Amounts) -> dict[ResourceName, int]:
+    return {name: max(a.get(name, 0), b.get(name, 0)) for name in {**a, **b}}

@@ -1,0 +1,147 @@
+"""Where the devices of one resource could come from: the device manager's topology hints.
+
+Ports of kubelet v1.37.2 ``pkg/kubelet/cm/devicemanager/topology_hints.go``: ``generateDeviceTopologyHints``,
+``GetTopologyHints``, ``GetPodTopologyHints``, ``deviceNUMANodes``; scores as in KEP-6007 ("Topology Hint
+Score Plumbing").
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from numaplace.engine.hint import Hint
+from numaplace.engine.score import utilization_score
+from numaplace.managers.device_manager import DeviceManager
+from numaplace.managers.pod import Container, Pod
+from numaplace.model.device import Device
+from numaplace.model.mask import MAX_NODE, masks_by_width, nodes_of
+from numaplace.model.names import DeviceId, ResourceName
+
+
+@dataclass(frozen=True, slots=True)
+class HintRequest:
+    """A number of devices of one resource, and what may be given.
+
+    ``available`` are free and healthy, ``reusable`` those of the pod's earlier init containers, ``in_use``
+    all that some container holds. A device in ``reusable`` that has no topology does not count.
+    """
+
+    size: int
+    available: AbstractSet[DeviceId]
+    reusable: AbstractSet[DeviceId] = field(default_factory=frozenset)
+    in_use: AbstractSet[DeviceId] = field(default_factory=frozenset)
+
+
+def container_device_hints(
+    manager: DeviceManager, pod: Pod, container: Container, *, numa_nodes: tuple[int, ...]
+) -> dict[ResourceName, list[Hint] | None]:
+    """Return a container's hints per device resource; ``None`` where no device has topology."""
+    return {
+        resource: _hints_of(
+            manager,
+            resource,
+            size=size,
+            held=frozenset(manager.held(pod.uid, container.name).get(resource, ())),
+            reusable=manager.reusable(pod.uid, resource),
+            numa_nodes=numa_nodes,
+        )
+        for resource, size in container.limits.items()
+        if manager.knows(resource)
+    }
+
+
+def pod_device_hints(
+    manager: DeviceManager, pod: Pod, *, numa_nodes: tuple[int, ...]
+) -> dict[ResourceName, list[Hint] | None]:
+    """Return a whole pod's hints per device resource; ``None`` where no device has topology."""
+    return {
+        resource: _hints_of(
+            manager,
+            resource,
+            size=size,
+            held=frozenset(
+                one
+                for container in manager.containers_of(pod.uid)
+                for one in manager.held(pod.uid, container).get(resource, ())
+            ),
+            reusable=frozenset(),
+            numa_nodes=numa_nodes,
+        )
+        for resource, size in pod.effective_limits.items()
+        if manager.knows(resource)
+    }
+
+
+def _hints_of(
+    manager: DeviceManager,
+    resource: ResourceName,
+    *,
+    size: int,
+    held: frozenset[DeviceId],
+    reusable: frozenset[DeviceId],
+    numa_nodes: tuple[int, ...],
+) -> list[Hint] | None:
+    devices = manager.published(resource) or {}
+    if not any(device.nodes for device in devices.values()):
+        return None
+    if held and len(held) != size:
+        return []
+    available = held or manager.free(resource)
+    usable = frozenset() if held else reusable
+    if len(available | usable) < size:
+        return []
+    request = HintRequest(size, available, usable, manager.in_use(resource))
+    return device_hints(request, devices, numa_nodes=numa_nodes)
+
+
+def device_hints(
+    request: HintRequest, devices: Mapping[DeviceId, Device], *, numa_nodes: tuple[int, ...]
+) -> list[Hint]:
+    """Return a hint for each set of device-bearing NUMA nodes that can hold the request, narrow sets first.
+
+    ``devices`` are all published ones, healthy or not: they decide which width is preferred. Their number per
+    distinct mask is what matters, so the work grows with NUMA nodes, not with devices.
+    """
+    known = sum(1 << node for node in numa_nodes)
+    masks = {one: _mask(device) for one, device in devices.items()}
+    bearing = nodes_of(_union(masks.values()) & known) or numa_nodes
+    everything = Counter(masks.values())
+    available = Counter(masks[one] for one in request.available)
+    healthy = Counter(masks[one] for one, device in devices.items() if device.healthy)
+    allocated = Counter(masks[one] for one in request.in_use if one in devices and devices[one].healthy)
+    bound = [masks.get(one, 0) for one in request.reusable if masks.get(one, 0)]
+    narrowest = len(bearing)
+    found: list[Hint] = []
+    for mask in masks_by_width(bearing):
+        width = mask.bit_count()
+        if width < narrowest and _count(everything, mask) >= request.size:
+            narrowest = width
+        if not all(mask & one for one in bound):
+            continue
+        if len(bound) + _count(available, mask) < request.size:
+            continue
+        score = utilization_score(_count(healthy, mask), _count(allocated, mask))
+        found.append(Hint(mask, preferred=False, score=score))
+    return [
+        Hint(hint.mask, preferred=(hint.mask or 0).bit_count() == narrowest, score=hint.score)
+        for hint in found
+    ]
+
+
+def _mask(device: Device) -> int:
+    """Return the device's mask without what no mask can hold: the kubelet drops ids that it does not know."""
+    return sum(1 << node for node in set(device.nodes) if 0 <= node <= MAX_NODE)
+
+
+def _union(masks: Iterable[int]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
+
+
+def _count(counts: Mapping[int, int], mask: int) -> int:
+    return sum(count for device_mask, count in counts.items() if device_mask & mask)

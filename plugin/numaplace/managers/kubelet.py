@@ -1,0 +1,184 @@
+"""A kubelet's resource managers together: pods come, are admitted or not, and go.
+
+The managers' policies are pure; this holds their present states. One admission at a time, as in a kubelet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from numaplace.engine.hint import Hint
+from numaplace.managers.admission import HintProvider, Hints, Merge, Outcome, Scope, admit
+from numaplace.managers.device_hints import container_device_hints, pod_device_hints
+from numaplace.managers.device_manager import ContainerKind, ContainerRequest, DeviceManager, PodUid
+from numaplace.managers.devices import PreferredCall
+from numaplace.managers.pod import Container, Pod
+from numaplace.model.names import DeviceId
+from numaplace.model.topology import NumaTopology
+
+Answer = Callable[[PreferredCall], Sequence[DeviceId] | None]
+"""A plugin's GetPreferredAllocation; ``None`` where it has none."""
+
+S = TypeVar("S")
+
+
+class ResourcePolicy(Protocol[S]):
+    """The CPU or the memory manager's policy over its state ``S``, a value."""
+
+    def initial_state(self) -> S:
+        """Return the state of an empty node."""
+        ...
+
+    def container_hints(self, state: S, pod: Pod, container: Container) -> Hints:
+        """Return the hints for one container."""
+        ...
+
+    def pod_hints(self, state: S, pod: Pod) -> Hints:
+        """Return the hints for the pod as a whole."""
+        ...
+
+    def allocate(self, state: S, pod: Pod, container: Container, affinity: Hint) -> S:
+        """Return the state with the container's share taken; ``AllocationError`` if that cannot be."""
+        ...
+
+    def remove(self, state: S, pod: PodUid, container: str) -> S:
+        """Return the state without a container."""
+        ...
+
+
+class RemovingProvider(HintProvider, Protocol):
+    """A hint provider that is told of each container's end."""
+
+    def remove(self, pod: PodUid, container: str) -> None:
+        """Give a container's share back."""
+        ...
+
+
+class StatefulProvider(Generic[S]):
+    """A policy with its present state."""
+
+    def __init__(self, policy: ResourcePolicy[S]) -> None:
+        self.policy = policy
+        self.state = policy.initial_state()
+
+    def container_hints(self, pod: Pod, container: Container) -> Hints:
+        """Return the hints for one container."""
+        return self.policy.container_hints(self.state, pod, container)
+
+    def pod_hints(self, pod: Pod) -> Hints:
+        """Return the hints for the pod as a whole."""
+        return self.policy.pod_hints(self.state, pod)
+
+    def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None:
+        """Take the container's share."""
+        self.state = self.policy.allocate(self.state, pod, container, affinity)
+
+    def remove(self, pod: PodUid, container: str) -> None:
+        """Give a container's share back."""
+        self.state = self.policy.remove(self.state, pod, container)
+
+
+class DeviceProvider:
+    """The device manager as a ``HintProvider``; ``answer`` stands for the plugins."""
+
+    def __init__(self, manager: DeviceManager, *, numa_nodes: tuple[int, ...], answer: Answer) -> None:
+        self.manager = manager
+        self.active: set[PodUid] = set()
+        self._numa_nodes = numa_nodes
+        self._answer = answer
+
+    def container_hints(self, pod: Pod, container: Container) -> Hints:
+        """Return the hints for one container."""
+        self.manager.release_inactive(self.active)
+        return container_device_hints(self.manager, pod, container, numa_nodes=self._numa_nodes)
+
+    def pod_hints(self, pod: Pod) -> Hints:
+        """Return the hints for the pod as a whole."""
+        self.manager.release_inactive(self.active)
+        return pod_device_hints(self.manager, pod, numa_nodes=self._numa_nodes)
+
+    def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None:
+        """Play the container's device allocation; resources in the order of their names (Go: any order)."""
+        request = ContainerRequest(
+            pod=pod.uid,
+            name=container.name,
+            resources=tuple(sorted(container.limits.items())),
+            kind=container.kind,
+            affinity=affinity.mask,
+        )
+        steps = self.manager.allocate(request, active=self.active)
+        reply: Sequence[DeviceId] | None = None
+        try:
+            while True:
+                call = steps.send(reply)
+                reply = self._answer(call) if isinstance(call, PreferredCall) else None
+        except StopIteration:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyManager:
+    """The Topology Manager's settings on this node; ``merge`` is ``None`` under policy ``none``."""
+
+    merge: Merge | None
+    scope: Scope = Scope.CONTAINER
+
+
+class Kubelet:
+    """The managers of one node. ``cpu`` and ``memory`` are those that the node is configured with."""
+
+    def __init__(
+        self,
+        topology: NumaTopology,
+        *,
+        topology_manager: TopologyManager,
+        cpu: RemovingProvider,
+        memory: RemovingProvider,
+        devices: DeviceManager,
+        answer: Answer,
+    ) -> None:
+        self.cpu = cpu
+        self.memory = memory
+        self.devices = DeviceProvider(devices, numa_nodes=topology.nodes, answer=answer)
+        self._topology_manager = topology_manager
+        self._pods: dict[PodUid, Pod] = {}
+
+    @property
+    def pods(self) -> Mapping[PodUid, Pod]:
+        """The admitted pods."""
+        return self._pods
+
+    def admit(self, pod: Pod) -> Outcome:
+        """Admit a pod: a refused one leaves nothing behind, an admitted one's init containers run and end."""
+        self.devices.active.add(pod.uid)
+        outcome = admit(
+            pod,
+            (self.devices, self.cpu, self.memory),
+            merge=self._topology_manager.merge,
+            scope=self._topology_manager.scope,
+        )
+        if outcome.admitted:
+            self._pods[pod.uid] = pod
+            for container in pod.init_containers:
+                if container.kind is ContainerKind.INIT:
+                    self._remove(pod, container)
+        else:
+            self._forget(pod)
+        return outcome
+
+    def delete(self, pod: Pod) -> None:
+        """Let a pod go."""
+        self._pods.pop(pod.uid, None)
+        self._forget(pod)
+
+    def _forget(self, pod: Pod) -> None:
+        for container in pod.in_order:
+            self._remove(pod, container)
+        self.devices.active.discard(pod.uid)
+        self.devices.manager.release_inactive(self.devices.active)
+
+    def _remove(self, pod: Pod, container: Container) -> None:
+        self.cpu.remove(pod.uid, container.name)
+        self.memory.remove(pod.uid, container.name)
