@@ -12,6 +12,7 @@ cd "$(dirname "$0")"
 kubelet_version=v1.37.2
 cri_version=v0.37.2
 python=$(dirname "$PWD")/.venv/bin/python
+export GOTOOLCHAIN=${GOTOOLCHAIN:-auto} # Debian's Go would not fetch a newer one by itself
 cache=${NUMAPLACE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/numaplace}/e2e
 
 say() { printf 'e2e: %s\n' "$*"; }

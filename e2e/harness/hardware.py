@@ -31,10 +31,11 @@ SOURCES: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The cards under ``root``, and the NUMA node of each device id, per resource."""
+    """The cards under ``root``: the NUMA node of each device id, per resource; the port of each VF."""
 
     root: Path
     devices: Mapping[str, Mapping[str, int]]
+    port_of: Mapping[str, str]
 
     @property
     def node_of(self) -> dict[str, int]:
@@ -48,12 +49,14 @@ def install(root: Path, topology: SimulatedTopology) -> Hardware:
     """Put the cards of every NUMA node into the trees under ``root``."""
     host = FakeHost(root)
     devices: dict[str, dict[str, int]] = {VF: {}, NVIDIA: {}, AMD: {}}
+    port_of: dict[str, str] = {}
     for node in topology.node_ids:
         bus = 0x18 + 0x20 * node
         for port, driver in enumerate(("iavf", "vfio-pci")):
+            name = f"ens{node}f{port}"
             vfs = host.pf(
                 f"0000:{bus:02x}:00.{port}",
-                f"ens{node}f{port}",
+                name,
                 numa=node,
                 vfs=VFS_PER_PORT,
                 vf_driver=driver,
@@ -61,9 +64,10 @@ def install(root: Path, topology: SimulatedTopology) -> Hardware:
                 vf_stride=2,
             )
             devices[VF] |= dict.fromkeys(vfs, node)
+            port_of |= dict.fromkeys(vfs, name)
         for vendor, resource, number in (("nvidia", NVIDIA, NVIDIA_PER_NODE), ("amd", AMD, AMD_PER_NODE)):
             for _ in range(number):
                 bus += 1
                 gpu = host.gpu(vendor, f"0000:{bus:02x}:00.0", numa=node)
                 devices[resource][gpu] = node
-    return Hardware(root, devices)
+    return Hardware(root, devices, port_of)
