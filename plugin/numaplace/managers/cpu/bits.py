@@ -1,0 +1,37 @@
+"""CPU sets as whole numbers: bit *n* stands for CPU *n*. Sets of ids appear at the package's edge only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+
+def bits_of(cpus: Iterable[int]) -> int:
+    """Return the bits of the CPU ids; ``ValueError`` for a negative id."""
+    bits = 0
+    for cpu in cpus:
+        bits |= 1 << cpu
+    return bits
+
+
+def ascending(bits: int) -> Iterator[int]:
+    """Yield the CPU ids, lowest first."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+def cpus_of(bits: int) -> frozenset[int]:
+    """Return the CPU ids as a set."""
+    return frozenset(ascending(bits))
+
+
+def cpu_list(bits: int) -> str:
+    """Return the CPU ids in the kernel's list format: ``0-3,8``."""
+    ranges: list[list[int]] = []
+    for cpu in ascending(bits):
+        if ranges and cpu == ranges[-1][1] + 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
