@@ -51,6 +51,8 @@ def main(
 ) -> int:
     """Run the command line; return the exit code: 0 done, 1 not so, 2 bad input or usage."""
     console = console or Console()
+    # gRPC's C core writes lines of its own to standard error, even when a kubelet just restarts.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
         code = _dispatch(sys.argv[1:] if argv is None else argv, console, commands=commands)
         console.out.flush()

@@ -81,7 +81,7 @@ class _Daemon:
         former: Loaded | None = None
         while True:
             try:
-                following = await self._run_node(loaded, former)
+                served, following = await self._run_node(loaded, former)
             except InputError as error:
                 if former is None:
                     raise
@@ -91,10 +91,10 @@ class _Daemon:
             if following is None:
                 return
             self.log.info("starting again with a changed configuration")
-            loaded, former = following, loaded
+            loaded, former = following, served
 
-    async def _run_node(self, loaded: Loaded, former: Loaded | None) -> Loaded | None:
-        """Serve one configuration and return the next; ``InputError`` if it cannot be served."""
+    async def _run_node(self, loaded: Loaded, former: Loaded | None) -> tuple[Loaded, Loaded | None]:
+        """Return what was served at the end and what has to follow; ``InputError`` if it cannot be served."""
         node = Node(loaded.config, metrics=self.metrics, log=self.log, clock=time.monotonic)
         async with node.running():
             if former is None:
@@ -104,10 +104,10 @@ class _Daemon:
                 gone = {one.name for one in former.config.resources}
                 for name in gone.difference(one.name for one in loaded.config.resources):
                     self.metrics.forget(name)
-            return await self._follow_requests(node)
+            return await self._follow_requests(node, loaded)
 
-    async def _follow_requests(self, node: Node) -> Loaded | None:
-        """Serve reloads in place; return the configuration that needs a new start, ``None`` to stop."""
+    async def _follow_requests(self, node: Node, served: Loaded) -> tuple[Loaded, Loaded | None]:
+        """Serve reloads in place until one needs a new start, or until told to stop (``None``)."""
         while await self.requests.get() is not Request.STOP:
             try:
                 loaded = await asyncio.to_thread(self.load)
@@ -116,9 +116,10 @@ class _Daemon:
                 self._refused(error)
                 continue
             if not applied:
-                return loaded
+                return served, loaded
+            served = loaded
             self._accepted(loaded)
-        return None
+        return served, None
 
     def _accepted(self, loaded: Loaded) -> None:
         self.metrics.reloaded(ReloadResult.ACCEPTED)

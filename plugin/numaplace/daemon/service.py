@@ -150,7 +150,7 @@ class ResourceService:
 
     def _tell_new(self, scan: Scan, change: InventoryChange) -> None:
         warnings = set(scan.warnings)
-        if scan.matched_nothing:
+        if scan.matched_nothing and not warnings:
             warnings.add("no device matches the selectors")
         left_out = set(change.inventory.left_out)
         for warning in sorted(warnings - self._told):

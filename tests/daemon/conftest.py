@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from daemon_site import Site, build_site
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A folder short enough for socket paths."""
+    folder = Path(tempfile.mkdtemp(prefix="np-", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+async def site(root: Path) -> AsyncIterator[Site]:
+    """A host and a running kubelet; no daemon yet."""
+    made = build_site(root)
+    async with made.kubelet:
+        yield made

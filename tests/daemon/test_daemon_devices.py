@@ -1,0 +1,194 @@
+"""What the host shows, as the kubelet gets it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daemon_site import GPU, SIZES, VF, Served, Site, http_anywhere, total, until
+from numaplace.daemon.sources import source_of
+from numaplace.devices.scan import Scan
+
+WIDGET = "example.com/widget"
+
+
+async def rescanned(served: Served, resource: str, times: int = 1) -> None:
+    for _ in range(times):
+        await served.node._resources[resource]._service.rescan()
+
+
+def write(file: Path, text: str | None) -> None:
+    """Write the file, or remove it."""
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+
+
+@pytest.fixture
+def widgets(root: Path) -> Path:
+    return root / "widgets.yaml"
+
+
+async def test_an_unhealthy_device_is_published_as_such(site: Site, widgets: Path) -> None:
+    write(widgets, "- {id: good, numaNode: 0}\n- {id: sick, numaNode: 1, healthy: false}\n")
+    resources = [{"name": WIDGET, "declared": {"file": str(widgets)}}]
+    async with site.serving(resources=resources, http=http_anywhere()) as served:
+        published = site.kubelet._node.devices.published(WIDGET)
+        assert {one.id: one.healthy for one in published.values()} == {"good": True, "sick": False}
+        found = await served.scrape()
+        assert total(found, "numaplace_devices", resource=WIDGET, health="healthy") == 1
+        assert total(found, "numaplace_devices", resource=WIDGET, health="unhealthy") == 1
+        assert total(found, "numaplace_allocatable", resource=WIDGET) == 1, "sick devices are no capacity"
+        write(widgets, "- {id: good, numaNode: 0}\n- {id: sick, numaNode: 1}\n")
+        await site.kubelet.wait_until(lambda: len(site.kubelet.allocatable(WIDGET)) == 2)
+
+
+async def test_a_device_without_a_numa_node_has_no_topology_and_is_named_once(site: Site) -> None:
+    for address in [one for one, node in site.truth.items() if node == 1 and one.startswith("0000")][:3]:
+        site.host.set_numa(address, -1)
+    async with site.serving(strategy="none") as served:
+        published = site.kubelet._node.devices.published(VF).values()
+        assert sorted(len(one.nodes) for one in published) == [0] * 3 + [1] * 13
+        await rescanned(served, VF, times=3)
+        [line] = served.log.events("devices without a NUMA node")
+        assert len(line["ids"]) == 3
+        admission = await site.admit("all", {VF: SIZES[VF]})
+        assert len(admission.containers["main"][VF]) == SIZES[VF]
+
+
+async def test_a_device_in_use_outlives_a_rescan_that_cannot_see_it(site: Site) -> None:
+    async with site.serving() as served:
+        admission = await site.admit("user", {VF: 1})
+        [held] = admission.containers["main"][VF]
+        free = next(one for one in sorted(site.kubelet.allocatable(VF)) if one != held)
+        site.host.remove(held)
+        site.host.remove(free)
+        clock = iter(range(100, 2000, 20))
+        served.node._resources[VF]._service._clock = lambda: float(next(clock))
+        await rescanned(served, VF, times=6)
+        await site.kubelet.wait_until(lambda: len(site.kubelet.allocatable(VF)) == SIZES[VF] - 1)
+        assert held in site.kubelet.allocatable(VF)
+        assert free not in site.kubelet._node.devices.published(VF)
+
+
+async def test_a_device_of_two_resources_belongs_to_the_first(site: Site) -> None:
+    second = "intel.com/all-vfs"
+    resources = [
+        {"name": VF, "sriov": {"pfNames": ["ens1"]}},
+        {"name": second, "sriov": {"drivers": ["iavf"]}},
+    ]
+    async with site.serving(resources=resources, wait=False):
+        await site.kubelet.wait_registered(VF, count=8)
+        await site.kubelet.wait_registered(second, count=8)
+        assert site.kubelet.allocatable(VF).isdisjoint(site.kubelet.allocatable(second))
+        assert {site.truth[one] for one in site.kubelet.allocatable(VF)} == {1}
+
+
+@pytest.mark.parametrize(
+    ("selectors", "says"), [({"pfNames": ["ens9"]}, "ens9"), ({"drivers": ["vfio-pci"]}, "no device matches")]
+)
+async def test_selectors_that_match_nothing_are_a_warning_and_a_metric(
+    site: Site, selectors: dict[str, list[str]], says: str
+) -> None:
+    resources = site.document()["resources"]
+    resources[0]["sriov"] = selectors
+    async with site.serving(resources=resources, wait=False, http=http_anywhere()) as served:
+        await site.registered(GPU)
+        await until(lambda: len(served.log.events("registered")) == 2)
+        await rescanned(served, VF, times=3)
+        [warning] = [line for line in served.log.troubles if line.get("resource") == VF]
+        assert says in warning["warning"]
+        found = await served.scrape()
+        assert total(found, "numaplace_selectors_unmatched", resource=VF) == 1
+        assert total(found, "numaplace_selectors_unmatched", resource=GPU) == 0
+        await site.admit("gpu", {GPU: 1})
+
+
+async def test_a_file_of_devices_that_vanishes_takes_none_away(site: Site, widgets: Path) -> None:
+    write(widgets, "- {id: w0, numaNode: 0}\n- {id: w1, numaNode: 1}\n")
+    resources = [{"name": WIDGET, "declared": {"file": str(widgets)}}]
+    async with site.serving(resources=resources, http=http_anywhere()) as served:
+        write(widgets, None)
+        await rescanned(served, WIDGET, times=5)
+        assert len(site.kubelet.allocatable(WIDGET)) == 2
+        assert total(await served.scrape(), "numaplace_device_scan_failed", resource=WIDGET) == 1
+        assert len([line for line in served.log.troubles if "warning" in line]) == 1
+
+
+class OddSource:
+    """Finds nothing, or raises, or hangs."""
+
+    watch_paths = ()
+
+    def __init__(self, scan: Any) -> None:
+        self.scan = scan
+
+
+@pytest.fixture
+def odd(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let the VFs' source look in another way."""
+
+    def install(scan: Any) -> None:
+        def make(resource: Any, host: Any) -> Any:
+            return OddSource(scan) if resource.name == VF else source_of(resource, host)
+
+        monkeypatch.setattr("numaplace.daemon.plan.source_of", make)
+
+    return install
+
+
+async def test_a_source_that_raises_is_told_once_and_harms_nobody(site: Site, odd: Any) -> None:
+    def scan() -> Scan:
+        raise RuntimeError("a bug")
+
+    odd(scan)
+    async with site.serving(wait=False) as served:
+        await site.registered(GPU)
+        await until(lambda: len(served.log.events("registered")) == 2)
+        await rescanned(served, VF, times=3)
+        [line] = [line for line in served.log.troubles if line.get("resource") == VF]
+        assert "a bug" in line["warning"]
+        await site.admit("p", {GPU: 1})
+
+
+async def test_a_source_that_hangs_holds_up_its_own_resource_only(
+    site: Site, odd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numaplace.daemon.resource.TURN_SECONDS", 0.1)
+    release = threading.Event()
+
+    def scan() -> Scan:
+        release.wait(20)
+        return Scan()
+
+    odd(scan)
+    try:
+        async with site.serving(wait=False, http=http_anywhere()) as served:
+            await site.registered(GPU)
+            assert len(site.kubelet.registrations) == 1
+            await until(lambda: served.log.events("registered"))
+            status, text = await served.page("/readyz")
+            assert status == 503
+            assert VF in text
+            assert GPU not in text
+    finally:
+        release.set()
+
+
+async def test_a_grant_belongs_to_the_pod_of_the_preference_before_it(site: Site) -> None:
+    """A pod that gets all that is left is not asked about; its grant must not be another pod's."""
+    async with site.serving(http=http_anywhere()) as served:
+        await site.admit("first", {GPU: 1})
+        await site.admit("rest", {GPU: SIZES[GPU] - 1})
+        assert [grant.pod for grant in served.node._keeper._ledger._grants[-1:]] in ([], [None])
+        found = await served.scrape()
+        assert total(found, "numaplace_allocated", resource=GPU) == SIZES[GPU]
+
+
+async def test_devices_appear_at_the_kubelet_when_the_host_gets_them(site: Site) -> None:
+    async with site.serving(rescanInterval="1s"):
+        site.host.gpu("nvidia", "0000:99:00.0", numa=1)
+        await site.kubelet.wait_until(lambda: len(site.kubelet.allocatable(GPU)) == SIZES[GPU] + 1)

@@ -1,0 +1,82 @@
+"""``numaplace demo``: the promise of the first page of the README."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from numaplace.simulate.story import ARRIVING, SETTINGS
+
+LIMIT_SECONDS = 15.0
+
+
+@pytest.fixture(scope="module")
+def shown() -> tuple[dict[str, Any], float]:
+    """The demo's document, and how long it took."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "numaplace", "demo", "-o", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "NUMAPLACE_STRATEGY": "bogus"},
+    )
+    assert done.stderr == ""
+    return json.loads(done.stdout), time.monotonic() - started
+
+
+@pytest.fixture(scope="module")
+def runs(shown: tuple[dict[str, Any], float]) -> dict[tuple[Any, str], dict[str, Any]]:
+    """Pods by name, by (strategy, weights)."""
+    return {
+        (run["strategy"], run["weights"]): {one["name"]: one for one in run["pods"]}
+        for run in shown[0]["runs"]
+    }
+
+
+def test_it_ends_soon(shown: tuple[dict[str, Any], float]) -> None:
+    assert shown[1] < LIMIT_SECONDS
+
+
+def test_every_pod_runs_under_every_setting(runs: dict[Any, Any]) -> None:
+    assert len(runs) == len(SETTINGS)
+    for pods in runs.values():
+        assert list(pods) == [pod.name for pod in ARRIVING]
+        for pod in pods.values():
+            assert {name: len(ids) for name, ids in pod["devices"].items()} == pod["requests"]
+            assert pod["why"].keys() == pod["requests"].keys()
+            assert pod["numaNodes"]
+            assert all(pod["why"].values())
+
+
+def landed(pods: dict[str, Any]) -> list[list[int]]:
+    return [pod["numaNodes"] for pod in pods.values()]
+
+
+def test_the_same_pods_land_differently(runs: dict[Any, Any]) -> None:
+    plain = [landed(runs[strategy, ""]) for strategy in ("none", "most-allocated", "least-allocated")]
+    assert plain[0] != plain[1] != plain[2] != plain[0]
+    weighted = landed(runs["most-allocated", "intel.com/sriov_vf=10"])
+    assert weighted != plain[1], "weights alone change the choice"
+
+
+def test_packing_keeps_room_for_the_large_pod(runs: dict[Any, Any]) -> None:
+    assert runs["most-allocated", ""]["train"]["numaNodes"] == [0]
+    assert runs["none", ""]["train"]["numaNodes"] == [0, 1]
+    assert runs["none", ""]["train"]["why"]["nvidia.com/gpu"] == "only NUMA 0,1 together can hold the request"
+
+
+def test_gpu_and_vf_share_a_node_but_with_the_kubelet_alone(runs: dict[Any, Any]) -> None:
+    for (strategy, _), pods in runs.items():
+        assert (len(pods["stream"]["numaNodes"]) == 1) == (strategy is not None)
+
+
+def test_the_kubelet_alone_gives_no_reason(runs: dict[Any, Any]) -> None:
+    reasons = {text for pod in runs[None, ""].values() for text in pod["why"].values()}
+    assert reasons == {"the kubelet picks at random"}
