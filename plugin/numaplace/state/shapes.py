@@ -1,0 +1,64 @@
+"""What containers on this node ask for together, learnt from what they hold.
+
+GetPreferredAllocation names one resource. A container that asks for a VF and a GPU may be asked about the VF
+first; then a NUMA node without a free GPU would be a bad choice, which nothing in the call tells. What earlier
+containers that held as many of the resource held beside it is the best evidence without the API server. It is
+a hint, never a condition: a wrong one costs a tie-break.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from numaplace.model.names import PodKey, ResourceName
+from numaplace.model.podresources import ContainerUse, PodUse
+
+REMEMBERED_SHAPES = 64
+"""Containers remembered, newest last: a node's mix of workloads changes, and old ones should fade."""
+
+Shape = tuple[tuple[ResourceName, int], ...]
+"""Device resources that one container holds, and how many of each, sorted by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeLog:
+    """The shapes of the containers admitted last. A value: ``observed`` returns the next one, or itself."""
+
+    shapes: tuple[Shape, ...] = ()
+    _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
+
+    def observed(self, pods: Sequence[PodUse], complete: Collection[PodKey]) -> ShapeLog:
+        """Note the pods that are done with admission; one still under way shows a part of its shape only."""
+        listed = {pod.key: pod for pod in pods}
+        new = [key for key in listed if key in complete and key not in self._noted]
+        noted = self._noted & listed.keys()
+        if not new and len(noted) == len(self._noted):
+            return self
+        found = [shape for key in sorted(new) for one in listed[key].containers if (shape := _shape_of(one))]
+        return ShapeLog((*self.shapes, *found)[-REMEMBERED_SHAPES:], noted.union(new))
+
+    def companions(self, resource: ResourceName, size: int) -> Mapping[ResourceName, int]:
+        """Return what most containers with exactly ``size`` of the resource held beside it, and how much.
+
+        A companion is held by more than half of them; its amount is the most frequent one, the smaller of two.
+        """
+        alike = [dict(shape) for shape in self.shapes if (resource, size) in shape]
+        amounts: dict[ResourceName, Counter[int]] = {}
+        for shape in alike:
+            for other, amount in shape.items():
+                if other != resource:
+                    amounts.setdefault(other, Counter())[amount] += 1
+        return {
+            other: min(counts, key=lambda amount: (-counts[amount], amount))
+            for other, counts in sorted(amounts.items())
+            if counts.total() * 2 > len(alike)
+        }
+
+
+def _shape_of(container: ContainerUse) -> Shape:
+    held: dict[ResourceName, set[str]] = {}
+    for block in container.devices:
+        held.setdefault(block.resource, set()).update(block.ids)
+    return tuple(sorted((resource, len(ids)) for resource, ids in held.items()))
