@@ -26,7 +26,7 @@ class DeviceIndex:
     def ordered(self, ids: Iterable[DeviceId]) -> list[DeviceId]:
         """Return the distinct ids in natural order; ids that are not in the inventory come last."""
         distinct = set(ids)
-        known = sorted((i for i in distinct if i in self.rank), key=self.rank.__getitem__)
+        known = sorted(distinct & self.rank.keys(), key=self.rank.__getitem__)
         if len(known) < len(distinct):
             known += sorted(distinct.difference(known), key=natural_key)
         return known

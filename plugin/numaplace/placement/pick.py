@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from numaplace.model.names import DeviceId, Strategy
@@ -10,7 +10,7 @@ from numaplace.placement.index import DeviceIndex
 
 
 def pick_devices(
-    offered: Sequence[DeviceId],
+    offered: Collection[DeviceId],
     count: int,
     *,
     index: DeviceIndex,
@@ -21,7 +21,7 @@ def pick_devices(
 ) -> list[DeviceId]:
     """Return ``count`` of the offered ids (or all of them), the best ones first.
 
-    ``offered`` is in natural order and free of ``taken``. ``nodes`` are the chosen mask's NUMA nodes in the
+    ``offered`` has distinct ids and is free of ``taken``. ``nodes`` are the chosen mask's NUMA nodes in the
     order in which to fill them; devices on none of them come last. ``taken`` are devices that the container
     has already: their groups are used first. ``freed_at`` holds seconds; an id that was never freed counts as
     freed longest ago.
@@ -31,22 +31,29 @@ def pick_devices(
     for pool in _pools(offered, index, nodes):
         need = min(count - len(chosen), len(pool))
         chosen += _from_groups(
-            pool, need, index=index, strategy=strategy, used_groups=used_groups, freed_at=freed_at
+            index.ordered(pool),
+            need,
+            index=index,
+            strategy=strategy,
+            used_groups=used_groups,
+            freed_at=freed_at,
         )
         if len(chosen) == count:
             break
     return chosen
 
 
-def _pools(offered: Sequence[DeviceId], index: DeviceIndex, nodes: Sequence[int]) -> Iterable[list[DeviceId]]:
+def _pools(
+    offered: Collection[DeviceId], index: DeviceIndex, nodes: Sequence[int]
+) -> Iterator[Collection[DeviceId]]:
     """Split the offered ids by the first of ``nodes`` that they are on; the rest is the last pool."""
-    rest = list(offered)
+    rest, mask_of = offered, index.mask.get
     for node in nodes:
         bit = 1 << node
-        here = [device_id for device_id in rest if index.mask.get(device_id, 0) & bit]
+        here = [device_id for device_id in rest if mask_of(device_id, 0) & bit]
         if here:
-            rest = [device_id for device_id in rest if not index.mask.get(device_id, 0) & bit]
             yield here
+            rest = [device_id for device_id in rest if not mask_of(device_id, 0) & bit]
     if rest:
         yield rest
 
@@ -72,10 +79,11 @@ def _from_groups(
 
     for name in sorted(used_groups & groups.keys(), key=lambda name: order[groups[name][0]]):
         take(name)
-    for name in sorted(groups, key=lambda name: (-len(groups[name]), order[groups[name][0]])):
-        if need - len(chosen) <= len(groups[name]):
-            break
-        take(name)
+    if need - len(chosen) > max(map(len, groups.values()), default=0):
+        for name in sorted(groups, key=lambda name: (-len(groups[name]), order[groups[name][0]])):
+            if need - len(chosen) <= len(groups[name]):
+                break
+            take(name)
     missing = need - len(chosen)
     if missing > 0:
         fitting = (name for name in groups if len(groups[name]) >= missing)

@@ -53,14 +53,14 @@ def place(
     Without a snapshot every candidate is unscored and the structural rule decides.
     """
     musts = list(dict.fromkeys(request.must_include))
-    if request.size >= len(set(request.available).union(musts)):
-        ids = (*musts, *index.ordered(set(request.available).difference(musts)))
+    offered = set(request.available).difference(musts)
+    if request.size >= len(offered) + len(musts):
+        ids = (*musts, *index.ordered(offered))
         return Placement(ids=ids, outcome=Outcome.ALL, strategy=options.strategy, held=request.held)
     musts = musts[: max(request.size, 0)]
 
-    offered = index.ordered(set(request.available).difference(musts))
     scorer = _Scorer(snapshot, options)
-    chosen = _choose_mask(request, offered + musts, musts, index=index, topology=topology, scorer=scorer)
+    chosen = _choose_mask(request, offered.union(musts), musts, index=index, topology=topology, scorer=scorer)
     nodes: Iterable[int] = () if chosen.mask is None else nodes_of(chosen.mask)
     picked = pick_devices(
         offered,
@@ -122,14 +122,15 @@ class _Chosen:
 
 def _choose_mask(
     request: PlacementRequest,
-    pool: list[DeviceId],
+    pool: Collection[DeviceId],
     musts: list[DeviceId],
     *,
     index: DeviceIndex,
     topology: NumaTopology,
     scorer: _Scorer,
 ) -> _Chosen:
-    counts = Counter(mask for mask in (index.mask.get(device_id, 0) for device_id in pool) if mask)
+    found = Counter(map(index.mask.get, pool))
+    counts = {mask: count for mask, count in found.items() if mask}
     required = [index.mask.get(device_id, 0) for device_id in musts]
     masks = candidate_masks(counts, request.size, required=required, topology=topology)
     if not masks:
