@@ -2,13 +2,15 @@
 
 One pod of many changes between two Lists, and the reader of the List hands out the same object for a pod that
 did not change. So extracts are kept by object identity (comparing or hashing a pod would cost as much as
-extracting it) for as long as the pod is listed. The plain way is an empty cache; it gives the same values.
+extracting it) for as long as the pod is listed, and what the pods hold together is kept as running sums. The
+plain way is an empty cache; it gives the same values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName
@@ -62,6 +64,72 @@ class ResourceState:
     tally: Tally
 
 
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What several pods hold together.
+
+    ``devices`` per resource and ``cpus`` have each id once, also if two pods hold it. ``memory`` has bytes by
+    (type, mask).
+    """
+
+    devices: Mapping[ResourceName, frozenset[DeviceId]]
+    cpus: frozenset[int]
+    memory: Mapping[tuple[ResourceName, int], int]
+
+
+def totals_of(contributions: Iterable[Contribution]) -> Totals:
+    """Add up."""
+    sums = _Sums()
+    for one in contributions:
+        sums.add(one, 1)
+    return sums.totals()
+
+
+class _Sums:
+    """Running totals: how many pods hold each device and CPU, and bytes of memory."""
+
+    def __init__(self) -> None:
+        self._devices: dict[ResourceName, dict[DeviceId, int]] = {}
+        self._cpus: dict[int, int] = {}
+        self._memory: dict[tuple[ResourceName, int], int] = {}
+        self._frozen: dict[ResourceName, frozenset[DeviceId]] = {}
+
+    def add(self, one: Contribution, sign: int) -> None:
+        """Add a pod (``sign`` 1) or take it away (-1)."""
+        for resource, ids in one.devices:
+            counts = self._devices.setdefault(resource, {})
+            _count(counts, ids, sign)
+            self._frozen.pop(resource, None)
+            if not counts:
+                del self._devices[resource]
+        _count(self._cpus, one.cpus, sign)
+        for resource, mask, size_bytes in one.memory:
+            _count_one(self._memory, (resource, mask), sign * size_bytes)
+
+    def totals(self) -> Totals:
+        """Return the sums now."""
+        for resource, counts in self._devices.items():
+            if resource not in self._frozen:
+                self._frozen[resource] = frozenset(counts)
+        return Totals(dict(self._frozen), frozenset(self._cpus), dict(self._memory))
+
+
+_K = TypeVar("_K")
+
+
+def _count(counts: dict[_K, int], keys: Iterable[_K], sign: int) -> None:
+    for key in keys:
+        _count_one(counts, key, sign)
+
+
+def _count_one(counts: dict[_K, int], key: _K, amount: int) -> None:
+    after = counts.get(key, 0) + amount
+    if after:
+        counts[key] = after
+    else:
+        del counts[key]
+
+
 @dataclass(slots=True)
 class ContributionCache:
     """Keeps what can be reused between snapshots; holds no truth. Owned by the caller, one per kubelet.
@@ -71,9 +139,9 @@ class ContributionCache:
     """
 
     _pods: dict[int, Contribution] = field(default_factory=dict)
-    _listed_for: Sequence[PodUse] | None = None
-    _contributions: tuple[Contribution, ...] = ()
-    _listed: dict[ResourceName, frozenset[DeviceId]] = field(default_factory=dict)
+    _totals_for: Sequence[PodUse] | None = None
+    _sums: _Sums = field(default_factory=_Sums)
+    _totals: Totals = field(default_factory=lambda: totals_of(()))
     _capacity_for: tuple[NumaTopology, Allocatable] | None = None
     _capacity: Capacity | None = None
     _tables: dict[ResourceName, tuple[Mapping[DeviceId, Device], int, DeviceTable]] = field(
@@ -81,25 +149,23 @@ class ContributionCache:
     )
     _states: dict[ResourceName, ResourceState] = field(default_factory=dict)
 
-    def contributions(self, pods: Sequence[PodUse]) -> tuple[Contribution, ...]:
-        """Return the extracts of ``pods``, in their order, and forget the pods that are not among them."""
-        if pods is not self._listed_for or not isinstance(pods, tuple):
-            kept = self._pods
-            found = []
-            for pod in pods:
-                old = kept.get(id(pod))
-                found.append(old if old is not None else contribution_of(pod))
-            # Each extract holds its pod, so that no other object can get the same id while it is kept.
-            self._pods = {id(one.pod): one for one in found}
-            self._contributions = tuple(found)
-            self._listed = _union(self._contributions)
-            self._listed_for = pods
-        return self._contributions
+    def totals(self, pods: Sequence[PodUse]) -> Totals:
+        """Return what ``pods`` hold together, and forget the pods that are not among them.
 
-    def listed(self, pods: Sequence[PodUse]) -> Mapping[ResourceName, frozenset[DeviceId]]:
-        """Return the device ids that ``pods`` hold, per resource; one that two pods hold is there once."""
-        self.contributions(pods)
-        return self._listed
+        Only pods that came or went since the last call are added or taken away. The same object twice in
+        ``pods`` counts once.
+        """
+        if pods is not self._totals_for or not isinstance(pods, tuple):
+            # Each extract holds its pod, so that no other object can get the same id while it is kept.
+            listed = dict(zip(map(id, pods), pods, strict=True))
+            for gone in self._pods.keys() - listed.keys():
+                self._sums.add(self._pods.pop(gone), -1)
+            for new in listed.keys() - self._pods.keys():
+                self._pods[new] = contribution_of(listed[new])
+                self._sums.add(self._pods[new], 1)
+            self._totals = self._sums.totals()
+            self._totals_for = pods
+        return self._totals
 
     def capacity(self, topology: NumaTopology, allocatable: Allocatable) -> Capacity:
         """Return the index of the same topology and Allocatable objects."""
@@ -127,11 +193,3 @@ class ContributionCache:
             return old
         state = self._states[resource] = ResourceState(table, in_use, table.tally(in_use))
         return state
-
-
-def _union(contributions: Sequence[Contribution]) -> dict[ResourceName, frozenset[DeviceId]]:
-    parts: dict[ResourceName, list[frozenset[DeviceId]]] = {}
-    for one in contributions:
-        for resource, ids in one.devices:
-            parts.setdefault(resource, []).append(ids)
-    return {resource: frozenset().union(*sets) for resource, sets in parts.items()}

@@ -81,7 +81,7 @@ class Ledger:
         same = pods is self._pods
         if same and not any(_expired(grant, now_seconds) for grant in self._grants):
             return self
-        listed = self._listed if same else (cache or ContributionCache()).listed(pods)
+        listed = self._listed if same else (cache or ContributionCache()).totals(pods).devices
         grants = _still_in_flight(self._grants, listed, pods, now_seconds=now_seconds)
         freed = self._freed
         if listed != self._listed or grants != self._grants:

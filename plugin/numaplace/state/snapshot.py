@@ -17,7 +17,7 @@ from numaplace.model.names import CPU, DeviceId, PodKey, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
 from numaplace.model.topology import NumaTopology
 from numaplace.state.capacity import NO_DEVICES, Capacity, known_mask
-from numaplace.state.contribution import Contribution, ContributionCache, ResourceState
+from numaplace.state.contribution import ContributionCache, ResourceState, Totals
 from numaplace.state.usage import NOTHING, DeviceState, Tally, Usage, node_memory, tally_of
 
 __all__ = ["ContributionCache", "DeviceState", "Snapshot", "Usage", "build_snapshot"]
@@ -153,8 +153,8 @@ def build_snapshot(
     """
     cache = ContributionCache() if cache is None else cache
     counted = tuple(pods) if not terminal else tuple(pod for pod in pods if pod.key not in terminal)
-    contributions = cache.contributions(counted)
-    listed = cache.listed(counted)
+    totals = cache.totals(counted)
+    listed = totals.devices
     capacity = cache.capacity(topology, allocatable)
     tables = dict(capacity.foreign)
     for resource, own in devices.items():
@@ -166,7 +166,7 @@ def build_snapshot(
         in_use -= offered.get(resource, nothing)
         states[resource] = cache.state(resource, tables.get(resource, NO_DEVICES), in_use)
     tallies = {resource: state.tally for resource, state in states.items()}
-    tallies.update(_other_tallies(contributions, capacity))
+    tallies.update(_other_tallies(totals, capacity))
     return Snapshot(
         topology=topology,
         taken_at_seconds=taken_at_seconds,
@@ -177,19 +177,16 @@ def build_snapshot(
     )
 
 
-def _other_tallies(
-    contributions: Sequence[Contribution], capacity: Capacity
-) -> Iterator[tuple[ResourceName, Tally]]:
+def _other_tallies(totals: Totals, capacity: Capacity) -> Iterator[tuple[ResourceName, Tally]]:
     """Yield the tallies of CPU, memory and hugepages, where there are any."""
-    cpus: frozenset[int] = frozenset().union(*(one.cpus for one in contributions))
-    if cpus or capacity.cpus:
-        yield CPU, tally_of(capacity.cpus, Counter(capacity.cpu_masks.get(cpu, 0) for cpu in cpus))
+    if totals.cpus or capacity.cpus:
+        counts = Counter(map(capacity.cpu_masks.get, totals.cpus))
+        yield CPU, tally_of(capacity.cpus, {mask: count for mask, count in counts.items() if mask})
     blocks: dict[ResourceName, list[tuple[int, int]]] = {resource: [] for resource in capacity.memory}
-    for one in contributions:
-        for resource, nodes, size_bytes in one.memory:
-            mask = nodes & capacity.known
-            if mask:
-                blocks.setdefault(resource, []).append((mask, size_bytes))
+    for (resource, nodes), size_bytes in totals.memory.items():
+        mask = nodes & capacity.known
+        if mask:
+            blocks.setdefault(resource, []).append((mask, size_bytes))
     for resource, found in blocks.items():
         per_node = capacity.memory.get(resource, {})
         yield resource, tally_of(per_node, node_memory(found, per_node))
