@@ -99,22 +99,28 @@ def split_pods(raw: bytes) -> list[bytes] | None:
     while position < end:
         if raw[position] != _POD_RESOURCES_TAG:
             return None
-        position += 1
-        length = shift = 0
-        while True:
-            if position >= end or shift > _MAX_LENGTH_SHIFT:
-                return None
-            byte = raw[position]
-            position += 1
-            length |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        if (shift > 7 and byte == 0) or position + length > end:
+        found = _length_at(raw, position + 1)
+        if found is None:
             return None
-        slices.append(raw[position : position + length])
-        position += length
+        length, start = found
+        position = start + length
+        if position > end:
+            return None
+        slices.append(raw[start:position])
     return slices
+
+
+def _length_at(raw: bytes, position: int) -> tuple[int, int] | None:
+    """Return the varint at the position and where it ends; ``None`` if it is cut, too long or padded."""
+    length = shift = 0
+    while position < len(raw) and shift <= _MAX_LENGTH_SHIFT:
+        byte = raw[position]
+        position += 1
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return None if shift and not byte else (length, position)
+        shift += 7
+    return None
 
 
 def decode_allocatable(raw: bytes) -> Allocatable:

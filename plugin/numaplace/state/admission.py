@@ -99,8 +99,10 @@ class AdmissionLog:
             key = (pod.namespace, pod.name)
             entries[key] = (*entries[key], pod) if key in entries else (pod,)
         old = self._entries
-        new = {key for key, uses in entries.items() if key not in old or len(uses) > len(old[key])}
-        emptied = {key for key, uses in entries.items() if key in old and _is_emptied(old[key], uses)}
+        # Most pods are the same objects as before: the comparison costs next to nothing then.
+        changed = [key for key, uses in entries.items() if old.get(key) != uses]
+        new = {key for key in changed if len(entries[key]) > len(old.get(key, ()))}
+        emptied = {key for key in changed if key in old and _is_emptied(old[key], entries[key])}
         if new:
             return AdmissionLog(frozenset(entries.keys() - new - emptied), entries, pods, None)
         complete = frozenset((self.complete & entries.keys()) - emptied)
@@ -130,8 +132,6 @@ class AdmissionLog:
 
 def _is_emptied(before: tuple[PodUse, ...], now: tuple[PodUse, ...]) -> bool:
     """Return whether a pod that held something holds nothing now: perhaps its successor of the same name."""
-    if all(a is b for a, b in zip(before, now, strict=False)):
-        return False
     return any(map(_holds_anything, before)) and not any(map(_holds_anything, now))
 
 
