@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from numaplace.daemon.keeper import Asking, Keeper
 from numaplace.daemon.logs import EventLog
@@ -113,24 +114,29 @@ class Decider:
             duration_seconds=duration_seconds,
             degraded=decision.degraded,
         )
-        self._tell(ask, decision, duration_seconds=duration_seconds)
+        # The reply leaves first: the kubelet admits nothing while it waits.
+        asyncio.get_running_loop().call_soon(partial(self._tell, ask, decision, duration_seconds))
         return decision.placement.ids
 
     async def _decide(self, ask: Ask) -> _Decision:
-        offered = frozenset(ask.available).difference(ask.must_include)
+        offered = frozenset(ask.available)
+        if ask.must_include:
+            offered = offered.difference(ask.must_include)
         if ask.size >= len(offered) + len(set(ask.must_include)):
-            return _Decision(self._place(ask, _NOBODY, None))
+            return _Decision(self._place(ask, offered, _NOBODY, None))
         degraded = await self._refresh(ask.settings)
-        self._keeper.offered(ask.resource, tuple(offered))
+        self._keeper.offered(ask.resource, offered)
         snapshot = self._keeper.snapshot(offered={ask.resource: offered})
         fresh = snapshot is not None and degraded is None and ask.settings.live_list
         asking = self._keeper.asking(ask.resource, snapshot) if snapshot and fresh else _NOBODY
-        return _Decision(self._place(ask, asking, snapshot), asking, snapshot, degraded)
+        return _Decision(self._place(ask, offered, asking, snapshot), asking, snapshot, degraded)
 
-    def _place(self, ask: Ask, asking: Asking, snapshot: Snapshot | None) -> Placement:
+    def _place(
+        self, ask: Ask, offered: frozenset[DeviceId], asking: Asking, snapshot: Snapshot | None
+    ) -> Placement:
         return place(
             PlacementRequest(
-                ask.available,
+                offered,
                 ask.must_include,
                 ask.size,
                 held=asking.held,
@@ -151,7 +157,7 @@ class Decider:
                 return FallbackReason.STALE if self._poller.latest else FallbackReason.SNAPSHOT
         return None if self._poller.latest else FallbackReason.SNAPSHOT
 
-    def _tell(self, ask: Ask, decision: _Decision, *, duration_seconds: float) -> None:
+    def _tell(self, ask: Ask, decision: _Decision, duration_seconds: float) -> None:
         placement, snapshot, pod = decision.placement, decision.snapshot, decision.asking.pod
         shown = _shown(placement)
         self._log.info(

@@ -77,7 +77,7 @@ class Keeper:
         """Return which other resource offers a device."""
         return {key: name for name, devices in self._devices.items() if name != but for key in devices}
 
-    def offered(self, resource: ResourceName, ids: Sequence[DeviceId]) -> None:
+    def offered(self, resource: ResourceName, ids: Collection[DeviceId]) -> None:
         """Note that the kubelet offers these ids: they are free, whatever was listed or granted."""
         self._ledger = self._ledger.offered(resource, ids, now_seconds=self._clock())
 

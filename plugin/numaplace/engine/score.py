@@ -25,17 +25,23 @@ def utilization_score(allocatable: int, assigned: int) -> int:
     return max(1, assigned * 100 // allocatable)
 
 
+def weighted_mean(scores: Iterable[tuple[int, int]]) -> int:
+    """Return the mean of (score, weight) pairs, rounded down; 0 if the weights are 0 together."""
+    total = applied = 0
+    for score, weight in scores:
+        total += weight * score
+        applied += weight
+    return total // applied if applied else UNSCORED
+
+
 def aggregate(scored: Iterable[tuple[ResourceName, Hint]], weights: Weights) -> int:
     """Return the weighted mean of the hints' scores, rounded down; 0 if none of them counts.
 
     A hint counts if it has an affinity, a score above 0 and a weight above 0. The divisor is the sum of the
     weights that count, so that only their ratios matter and the result stays within the scores' range.
     """
-    total = applied = 0
-    for resource, hint in scored:
-        if hint.mask is None or hint.score <= 0:
-            continue
-        weight = weights.of(resource)
-        total += weight * hint.score
-        applied += weight
-    return total // applied if applied else UNSCORED
+    return weighted_mean(
+        (hint.score, weights.of(resource))
+        for resource, hint in scored
+        if hint.mask is not None and hint.score > 0
+    )

@@ -45,6 +45,6 @@ def complaint_about_answer(
         return f"the answer has {len(answer)} ids, {len(chosen)} of them distinct, instead of {size}"
     if not chosen.issuperset(must_include):
         return "the answer leaves out an id that must be included"
-    if not chosen <= {*available, *must_include}:
+    if chosen.difference(available, must_include):
         return "the answer has an id that was not offered"
     return ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from numaplace.engine.compare import Rule
 from numaplace.engine.hint import Hint
 from numaplace.engine.options import PolicyOptions
-from numaplace.engine.score import aggregate
+from numaplace.engine.score import weighted_mean
 from numaplace.engine.select import select
 from numaplace.model.mask import nodes_of, width
 from numaplace.model.names import DeviceId, ResourceName, Strategy
@@ -53,14 +53,23 @@ def place(
     Without a snapshot every candidate is unscored and the structural rule decides.
     """
     musts = list(dict.fromkeys(request.must_include))
-    offered = set(request.available).difference(musts)
+    offered = frozenset(request.available)
+    if musts:
+        offered = offered.difference(musts)
     if request.size >= len(offered) + len(musts):
         ids = (*musts, *index.ordered(offered))
         return Placement(ids=ids, outcome=Outcome.ALL, strategy=options.strategy, held=request.held)
     musts = musts[: max(request.size, 0)]
 
     scorer = _Scorer(snapshot, options)
-    chosen = _choose_mask(request, offered.union(musts), musts, index=index, topology=topology, scorer=scorer)
+    chosen = _choose_mask(
+        request,
+        offered.union(musts) if musts else offered,
+        musts,
+        index=index,
+        topology=topology,
+        scorer=scorer,
+    )
     nodes: Iterable[int] = () if chosen.mask is None else nodes_of(chosen.mask)
     picked = pick_devices(
         offered,
@@ -88,27 +97,21 @@ class _Scorer:
 
     def __init__(self, snapshot: Snapshot | None, options: PolicyOptions) -> None:
         self.options = options
-        self._snapshot = snapshot if options.strategy is not Strategy.NONE else None
-        self._names: tuple[ResourceName, ...] = (
-            tuple(name for name in self._snapshot.resources if options.weights.of(name) > 0)
-            if self._snapshot
-            else ()
-        )
+        scored = snapshot.tallies if snapshot and options.strategy is not Strategy.NONE else {}
+        self._tallies = [(name, scored[name]) for name in sorted(scored) if options.weights.of(name) > 0]
 
     def scores(self, mask: int) -> dict[ResourceName, int]:
         """Return the score of each weighted resource that has one."""
-        if self._snapshot is None:
-            return {}
-        scores = ((name, self._snapshot.score(name, mask)) for name in self._names)
-        return {name: score for name, score in scores if score > 0}
+        return {name: score for name, tally in self._tallies if (score := tally.usage(mask).score) > 0}
 
-    def aggregate(self, mask: int, scores: Mapping[ResourceName, int]) -> int:
-        hints = [(name, Hint(mask, preferred=True, score=score)) for name, score in scores.items()]
-        return aggregate(hints, self.options.weights)
+    def aggregate(self, scores: Mapping[ResourceName, int]) -> int:
+        """Return the weighted mean, 0 without scores."""
+        weight_of = self.options.weights.of
+        return weighted_mean([(score, weight_of(name)) for name, score in scores.items()])
 
     def filling_order(self, node: int) -> tuple[int, int]:
         """Sort the nodes of a chosen mask: which to fill first."""
-        score = self.aggregate(1 << node, self.scores(1 << node))
+        score = self.aggregate(self.scores(1 << node))
         return (-score if self.options.strategy is Strategy.MOST_ALLOCATED else score, node)
 
 
@@ -143,7 +146,7 @@ def _choose_mask(
             Candidate(
                 mask=mask,
                 preferred=width(mask) <= narrowest and _follows(mask, request.held),
-                score=scorer.aggregate(mask, scores),
+                score=scorer.aggregate(scores),
                 scores=scores,
             )
         )
