@@ -4,6 +4,10 @@ Elements are always sorted by (free CPUs in them, id): the fullest that still ha
 walked from the outermost in, and an element that lies in several outer ones appears once in each, as in the
 kubelet. That matters on machines whose sockets and NUMA nodes cross: the kubelet then counts the element
 again when it is met again, and so does this port.
+
+A socket or core counts as free if it has as many free CPUs as the average one has CPUs, and is then taken
+whole. Where cores or sockets are unequal (hybrid processors, CPUs offline) the kubelet so gives CPUs away
+that were not offered, even another container's; so does this port.
 """
 
 from __future__ import annotations

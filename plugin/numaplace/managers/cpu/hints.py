@@ -6,7 +6,6 @@ from numaplace.engine.hint import Hint
 from numaplace.engine.score import utilization_score
 from numaplace.managers.cpu.options import CpuPolicyOptions
 from numaplace.managers.cpu.topology import CpuTopology
-from numaplace.model.mask import nodes_of
 
 
 def cpu_hints(
@@ -33,11 +32,11 @@ def cpu_hints(
             narrowest = size.nodes
         if reusable & ~size.bits == 0 and (available & size.bits).bit_count() >= missing:
             fitting.append(size)
+    in_sockets = _fewest_sockets(topology, narrowest) if options.align_by_socket else None
     return tuple(
         Hint(
             size.mask,
-            preferred=size.nodes == narrowest
-            or (options.align_by_socket and _in_fewest_sockets(topology, size.mask, narrowest)),
+            preferred=size.nodes == narrowest or size.sockets == in_sockets,
             score=utilization_score(
                 (allocatable & size.bits).bit_count(), (exclusive & size.bits).bit_count()
             ),
@@ -46,13 +45,10 @@ def cpu_hints(
     )
 
 
-def _in_fewest_sockets(topology: CpuTopology, mask: int, narrowest: int) -> bool:
-    """Return whether the mask spans as few sockets as ``narrowest`` NUMA nodes need.
+def _fewest_sockets(topology: CpuTopology, narrowest: int) -> int | None:
+    """Return how many sockets ``narrowest`` NUMA nodes need; None where sockets hold no NUMA nodes.
 
     Port of ``isHintSocketAligned``.
     """
     per_socket = topology.num_numa // topology.num_sockets if topology.num_sockets else 0
-    if per_socket == 0:
-        return False
-    fewest = (narrowest + per_socket - 1) // per_socket
-    return len(topology.sockets_of(nodes_of(mask))) == fewest
+    return (narrowest + per_socket - 1) // per_socket if per_socket else None

@@ -41,12 +41,13 @@ Nested = Mapping[int, tuple[tuple[int, int], ...]]
 
 @dataclass(frozen=True, slots=True)
 class MaskSize:
-    """A set of NUMA nodes with CPUs: its mask, how many nodes, all their CPUs as bits, and how many."""
+    """A set of NUMA nodes with CPUs: their number, all their CPUs as bits, and how many CPUs and sockets."""
 
     mask: int
     nodes: int
     bits: int
     cpus: int
+    sockets: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class CpuTopology:
         sockets = _level(kept, lambda detail: detail.socket)
         cores = _level(kept, lambda detail: detail.core)
         uncore = _level(kept, lambda detail: detail.uncore_cache)
+        sockets_in_numa = _nested(numa, sockets)
         cpus_count = len(kept) if num_cpus is None else num_cpus
         cores_count = len(cores) if num_cores is None else num_cores
         if not 1 <= cores_count <= cpus_count:
@@ -114,13 +116,13 @@ class CpuTopology:
             sockets=sockets,
             cores=cores,
             uncore=uncore,
-            sockets_in_numa=_nested(numa, sockets),
+            sockets_in_numa=sockets_in_numa,
             numa_in_socket=_nested(sockets, numa),
             cores_in_numa=_nested(numa, cores),
             cores_in_socket=_nested(sockets, cores),
             uncore_in_numa=_nested(numa, uncore),
             cores_in_uncore=_nested(uncore, cores),
-            numa_masks=tuple(_mask_sizes(numa)) if len(numa) <= _KEPT_MASK_NODES else (),
+            numa_masks=tuple(_mask_sizes(numa, sockets_in_numa)) if len(numa) <= _KEPT_MASK_NODES else (),
         )
 
     @property
@@ -178,7 +180,7 @@ class CpuTopology:
 
         Their number doubles with each node; the kubelet's Topology Manager takes 8 by default.
         """
-        return self.numa_masks or _mask_sizes(self.numa)
+        return self.numa_masks or _mask_sizes(self.numa, self.sockets_in_numa)
 
 
 def _level(details: Mapping[int, CpuDetail], key: Callable[[CpuDetail], int]) -> dict[int, int]:
@@ -199,11 +201,12 @@ def _nested(outer: Level, inner: Level) -> dict[int, tuple[tuple[int, int], ...]
     }
 
 
-def _mask_sizes(numa: Level) -> Iterable[MaskSize]:
+def _mask_sizes(numa: Level, sockets_in_numa: Nested) -> Iterable[MaskSize]:
     mask_of(numa)  # refuses node ids that no affinity mask can hold
     for mask in masks_by_width(numa):
         nodes = nodes_of(mask)
         bits = 0
         for node in nodes:
             bits |= numa[node]
-        yield MaskSize(mask, len(nodes), bits, bits.bit_count())
+        sockets = {socket for node in nodes for socket, _ in sockets_in_numa[node]}
+        yield MaskSize(mask, len(nodes), bits, bits.bit_count(), len(sockets))
