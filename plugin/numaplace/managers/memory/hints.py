@@ -117,7 +117,7 @@ def _open_masks(machine: MachineMemory, masks: Sequence[int]) -> list[int]:
         for mask in (groups.get(bit, bit) for bit in in_use)
         if all(groups.get(bit, bit) == mask for bit in in_use if bit & mask)
     }
-    return [mask for mask in masks if (not mask & used or mask in shared) and mask not in groups]
+    return [mask for mask in masks if not mask & used or mask in shared]
 
 
 def regenerate_hints(machine: MachineMemory, blocks: Sequence[MemoryBlock], requests: Sizes) -> Hints:

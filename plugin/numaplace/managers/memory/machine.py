@@ -83,7 +83,7 @@ class MachineMemory:
         if len(ids) == 1:
             return False
         used = [self.nodes[node] for node in ids if self.nodes[node].assignments]
-        return any(len(node.cells) == 1 or mask_of(node.cells) != mask for node in used)
+        return any(mask_of(node.cells) != mask for node in used)
 
     def assign(self, nodes: tuple[int, ...], type_: ResourceName, *, size_bytes: int) -> MachineMemory:
         """Take bytes from the nodes in their order and tie the nodes into a group.
