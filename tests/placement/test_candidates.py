@@ -7,7 +7,6 @@ from numaplace.placement.candidates import (
     MAX_COMBINATIONS,
     candidate_masks,
     count_in,
-    narrowest_width,
 )
 
 TOPOLOGY = NumaTopology(nodes=tuple(range(64)))
@@ -71,9 +70,3 @@ def test_same_as_walking_every_subset(counts, size, required):
         assert list(found) == sorted(mask for mask in fitting if width(mask) == narrowest)
     elif sum(counts.values()) < size:
         assert found == ()
-
-
-@given(st.dictionaries(st.sampled_from([1, 2, 4, 8, 3, 12]), st.integers(1, 9)), st.integers(1, 30))
-def test_narrowest_width_is_that_of_the_masks(counts, size):
-    masks = candidate_masks(counts, size, topology=TOPOLOGY)
-    assert narrowest_width(counts, size, topology=TOPOLOGY) == (width(masks[0]) if masks else 0)

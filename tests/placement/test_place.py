@@ -135,9 +135,43 @@ def test_the_second_resource_follows_the_first_one():
     assert "beside the container's other devices: NUMA 1" in why(following)
 
 
+def test_room_for_what_such_containers_ask_for_beside_it():
+    node = Node({0: {"nvidia.com/gpu": 4, "intel.com/sriov-nic": 4}, 1: {}}, gpu=4, vf=8)
+    alone = node.place(VF, 1, strategy="most-allocated")
+    paired = node.place(VF, 1, strategy="most-allocated", companions={GPU: 1})
+    assert (nodes_of(alone.mask), nodes_of(paired.mask)) == ((0,), (1,))
+    assert why(paired).startswith("NUMA 1 alone has 1 nvidia.com/gpu free too")
+
+
+@pytest.mark.parametrize(
+    "companions",
+    [
+        pytest.param({GPU: 5}, id="no-node-has-that-much"),
+        pytest.param({ResourceName("example.com/unseen"): 1}, id="a-resource-without-state"),
+        pytest.param({GPU: 1}, id="every-node-has-it"),
+    ],
+)
+def test_companions_that_tell_no_nodes_apart_change_nothing(companions):
+    node = Node({0: {}, 1: {"nvidia.com/gpu": 2}}, gpu=4, vf=8)
+    placement = node.place(VF, 1, strategy="most-allocated", companions=companions)
+    assert (nodes_of(placement.mask), placement.companions) == ((1,), {})
+
+
+def test_what_is_held_counts_more_than_what_may_come():
+    node = Node({0: {"nvidia.com/gpu": 4}, 1: {}}, gpu=4, vf=8)
+    placement = node.place(VF, 1, strategy="none", held=mask_of([0]), companions={GPU: 1})
+    assert nodes_of(placement.mask) == (0,)
+
+
 def test_a_request_that_no_single_node_holds_stays_near_what_is_held():
     node = Node({0: {}, 1: {}, 2: {}}, vf=2)
     placement = node.place(VF, 3, strategy="none", held=mask_of([2]))
+    assert nodes_of(placement.mask) == (0, 2)
+
+
+def test_fragmented_devices_still_stay_near_what_is_held():
+    node = Node({n: {"nvidia.com/gpu": 3} for n in range(3)}, gpu=4)
+    placement = node.place(GPU, 2, strategy="none", held=mask_of([2]))
     assert nodes_of(placement.mask) == (0, 2)
 
 
@@ -200,8 +234,11 @@ device_ids = st.integers(0, 23).map(lambda number: DeviceId(f"d{number}"))
     groups=st.lists(st.sampled_from(["", "a", "b"]), min_size=20, max_size=20),
     held=st.integers(0, 63),
     used=st.sets(device_ids, max_size=12),
+    companions=st.dictionaries(st.sampled_from([GPU, VF]), st.integers(1, 9)),
 )
-def test_any_request_gets_a_valid_answer(offered, musts, size, strategy, nodes, groups, held, used):
+def test_any_request_gets_a_valid_answer(
+    offered, musts, size, strategy, nodes, groups, held, used, companions
+):
     devices = [
         Device(DeviceId(f"d{i}"), nodes=tuple(sorted(on)), group=group)
         for i, (on, group) in enumerate(zip(nodes, groups, strict=True))
@@ -217,7 +254,9 @@ def test_any_request_gets_a_valid_answer(offered, musts, size, strategy, nodes, 
 
     def answer(order):
         return place(
-            PlacementRequest(order(offered | set(musts)), must_include=musts, size=size, held=held),
+            PlacementRequest(
+                order(offered | set(musts)), must_include=musts, size=size, held=held, companions=companions
+            ),
             index=index_devices(devices),
             topology=topology,
             snapshot=snapshot,

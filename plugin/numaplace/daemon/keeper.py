@@ -15,6 +15,7 @@ from numaplace.model.topology import NumaTopology
 from numaplace.state.admission import Admission, AdmissionLog, held_nodes
 from numaplace.state.contribution import ContributionCache
 from numaplace.state.ledger import Grant, Ledger
+from numaplace.state.shapes import ShapeLog
 from numaplace.state.snapshot import Snapshot, build_snapshot
 
 
@@ -47,6 +48,7 @@ class Keeper:
         self._cache = ContributionCache()
         self._ledger = Ledger()
         self._admissions = AdmissionLog()
+        self._shapes = ShapeLog()
         self._devices: dict[ResourceName, Mapping[DeviceId, Device]] = {}
         self._observation: Observation | None = None
         self._snapshot: Snapshot | None = None
@@ -59,6 +61,7 @@ class Keeper:
             observation.pods, now_seconds=observation.taken_at_seconds, cache=self._cache
         )
         self._admissions = self._admissions.observed(observation.pods)
+        self._shapes = self._shapes.observed(observation.pods, self._admissions.complete)
         self._snapshot = None
 
     def kubelet_restarted(self) -> None:
@@ -123,6 +126,10 @@ class Keeper:
     def freed_at(self, resource: ResourceName) -> Mapping[DeviceId, float]:
         """Return when free devices became free."""
         return self._ledger.freed_at(resource)
+
+    def companions(self, resource: ResourceName, size: int) -> Mapping[ResourceName, int]:
+        """Return what containers that hold as much of the resource mostly hold beside it."""
+        return self._shapes.companions(resource, size)
 
     def asking(self, resource: ResourceName, snapshot: Snapshot) -> Asking:
         """Return who is asking, by the List observed last, and note that a decision is made for it.

@@ -8,7 +8,7 @@ combinations, a bounded number of masks is grown greedily instead (k/k #135541: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import accumulate, combinations
+from itertools import combinations
 from math import comb
 
 from numaplace.model.mask import mask_of, nodes_of, width
@@ -53,15 +53,6 @@ def candidate_masks(
         if fitting:
             return tuple(fitting)
     return (_union(counts) | fixed,)
-
-
-def narrowest_width(counts: MaskCounts, size: int, *, topology: NumaTopology) -> int:
-    """Return the least number of NUMA nodes whose devices are ``size`` or more; 0 if there are too few."""
-    if all(width(mask) == 1 for mask in counts):
-        held = accumulate(sorted(counts.values(), reverse=True))
-        return next((nodes for nodes, total in enumerate(held, start=1) if total >= size), 0)
-    masks = candidate_masks(counts, size, topology=topology)
-    return width(masks[0]) if masks else 0
 
 
 def _union(masks: Iterable[int]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,16 +11,11 @@ from numaplace.model.names import DeviceId
 
 @dataclass(frozen=True, slots=True)
 class DeviceIndex:
-    """Per device id its natural-order rank, NUMA mask (0 = no topology) and group.
-
-    ``capacity`` counts the devices per distinct NUMA mask, allocated or not, healthy or not: the kubelet's
-    rule for which width is preferred (devicemanager ``generateDeviceTopologyHints``, minAffinitySize).
-    """
+    """Per device id its natural-order rank, NUMA mask (0 = no topology) and group."""
 
     rank: Mapping[DeviceId, int]
     mask: Mapping[DeviceId, int]
     group: Mapping[DeviceId, str]
-    capacity: Mapping[int, int]
 
     def ordered(self, ids: Iterable[DeviceId]) -> list[DeviceId]:
         """Return the distinct ids in natural order; ids that are not in the inventory come last."""
@@ -35,10 +29,8 @@ class DeviceIndex:
 def index_devices(devices: Iterable[Device]) -> DeviceIndex:
     """Index an inventory. A device without a group is a group of its own."""
     ordered = sorted(devices, key=lambda device: natural_key(device.id))
-    masks = {device.id: device.mask for device in ordered}
     return DeviceIndex(
         rank={device.id: rank for rank, device in enumerate(ordered)},
-        mask=masks,
+        mask={device.id: device.mask for device in ordered},
         group={device.id: device.group or device.id for device in ordered},
-        capacity=Counter(mask for mask in masks.values() if mask),
     )

@@ -67,9 +67,11 @@ def _from_groups(
     used_groups: set[str],
     freed_at: Mapping[DeviceId, float],
 ) -> list[DeviceId]:
-    order = {device_id: (freed_at.get(device_id, -inf), place) for place, device_id in enumerate(pool)}
+    """Take from the groups of ``pool``; of equally good groups the one whose first device is first."""
+    if not freed_at.keys().isdisjoint(pool):
+        pool = sorted(pool, key=lambda device_id: freed_at.get(device_id, -inf))
     groups: dict[str, list[DeviceId]] = {}
-    for device_id in sorted(pool, key=order.__getitem__):
+    for device_id in pool:
         groups.setdefault(index.group.get(device_id, device_id), []).append(device_id)
 
     chosen: list[DeviceId] = []
@@ -77,17 +79,17 @@ def _from_groups(
     def take(name: str) -> None:
         chosen.extend(groups.pop(name)[: need - len(chosen)])
 
-    for name in sorted(used_groups & groups.keys(), key=lambda name: order[groups[name][0]]):
+    for name in [name for name in groups if name in used_groups]:
         take(name)
     if need - len(chosen) > max(map(len, groups.values()), default=0):
-        for name in sorted(groups, key=lambda name: (-len(groups[name]), order[groups[name][0]])):
+        for name in sorted(groups, key=lambda name: -len(groups[name])):
             if need - len(chosen) <= len(groups[name]):
                 break
             take(name)
     missing = need - len(chosen)
     if missing > 0:
         fitting = (name for name in groups if len(groups[name]) >= missing)
-        take(min(fitting, key=lambda name: (_fit(len(groups[name]), strategy), order[groups[name][0]])))
+        take(min(fitting, key=lambda name: _fit(len(groups[name]), strategy)))
     return chosen
 
 

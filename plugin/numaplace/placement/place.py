@@ -18,7 +18,7 @@ from numaplace.engine.select import select
 from numaplace.model.mask import nodes_of, width
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.model.topology import NumaTopology
-from numaplace.placement.candidates import candidate_masks, narrowest_width
+from numaplace.placement.candidates import candidate_masks
 from numaplace.placement.index import DeviceIndex
 from numaplace.placement.pick import pick_devices
 from numaplace.placement.reasons import Candidate, Outcome, Placement
@@ -30,6 +30,7 @@ class PlacementRequest:
     """One GetPreferredAllocation, as the kubelet sent it, and what is known of who asks.
 
     ``held`` is the mask of NUMA nodes that the asking container has devices on already; 0 if none or unknown.
+    ``companions`` are other resources, with amounts, that the container may ask for as well: a guess.
     ``freed_at`` holds the time in seconds at which a device was freed; absent = never seen in use.
     """
 
@@ -37,6 +38,7 @@ class PlacementRequest:
     must_include: Collection[DeviceId]
     size: int
     held: int = 0
+    companions: Mapping[ResourceName, int] = field(default_factory=dict)
     freed_at: Mapping[DeviceId, float] = field(default_factory=dict)
 
 
@@ -68,6 +70,7 @@ def place(
         musts,
         index=index,
         topology=topology,
+        snapshot=snapshot,
         scorer=scorer,
     )
     nodes: Iterable[int] = () if chosen.mask is None else nodes_of(chosen.mask)
@@ -89,6 +92,7 @@ def place(
         rule=chosen.rule,
         candidates=chosen.candidates,
         held=request.held,
+        companions=chosen.companions,
     )
 
 
@@ -121,6 +125,7 @@ class _Chosen:
     structural: int | None
     rule: Rule | None
     candidates: tuple[Candidate, ...]
+    companions: Mapping[ResourceName, int] = field(default_factory=dict)
 
 
 def _choose_mask(
@@ -130,6 +135,7 @@ def _choose_mask(
     *,
     index: DeviceIndex,
     topology: NumaTopology,
+    snapshot: Snapshot | None,
     scorer: _Scorer,
 ) -> _Chosen:
     found = Counter(map(index.mask.get, pool))
@@ -138,17 +144,14 @@ def _choose_mask(
     masks = candidate_masks(counts, request.size, required=required, topology=topology)
     if not masks:
         return _Chosen(None, None, None, ())
-    narrowest = narrowest_width(index.capacity, request.size, topology=topology)
+    beside = [mask for mask in masks if _follows(mask, request.held)] or list(masks)
+    roomy = [mask for mask in beside if _has_room(mask, request.companions, snapshot)] or beside
+    companions = request.companions if len(roomy) < len(beside) else {}
     candidates = []
     for mask in masks:
         scores = scorer.scores(mask)
         candidates.append(
-            Candidate(
-                mask=mask,
-                preferred=width(mask) <= narrowest and _follows(mask, request.held),
-                score=scorer.aggregate(scores),
-                scores=scores,
-            )
+            Candidate(mask=mask, preferred=mask in roomy, score=scorer.aggregate(scores), scores=scores)
         )
     selection = select(
         (Hint(c.mask, c.preferred, c.score) for c in candidates),
@@ -158,9 +161,20 @@ def _choose_mask(
         best_non_preferred=width(masks[0]),
     )
     assert selection is not None  # noqa: S101 - there is at least one candidate and none is empty
-    return _Chosen(selection.chosen.mask, selection.structural.mask, selection.rule, tuple(candidates))
+    return _Chosen(
+        selection.chosen.mask, selection.structural.mask, selection.rule, tuple(candidates), companions
+    )
 
 
 def _follows(mask: int, held: int) -> bool:
     """Whether the mask keeps a container on the nodes that it is on: inside them, or around all of them."""
     return held in (0, mask & held) or mask & held == mask
+
+
+def _has_room(mask: int, companions: Mapping[ResourceName, int], snapshot: Snapshot | None) -> bool:
+    """Whether the mask has what the container may ask for next; unknown resources do not count."""
+    return snapshot is None or all(
+        snapshot.usage(name, mask).free >= amount
+        for name, amount in companions.items()
+        if name in snapshot.tallies
+    )

@@ -23,7 +23,11 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A mask that can hold the request. ``score`` is the weighted mean of ``scores``; 0 = none."""
+    """A mask that can hold the request. ``score`` is the weighted mean of ``scores``; 0 = none.
+
+    All candidates are equally wide. ``preferred`` ones keep the container together: they are where it has
+    devices, and have room for what it may ask for next. If no mask does, that counts for none.
+    """
 
     mask: int
     preferred: bool
@@ -37,6 +41,8 @@ class Placement:
 
     ``mask`` is the chosen NUMA mask, ``structural`` what it would have been without scores; None = no mask.
     ``held`` is the mask of NUMA nodes that the asking container had devices on already (0 = none or unknown).
+    ``companions`` are resources that similar containers held beside this one, if masks were passed over for
+    the lack of them.
     """
 
     ids: tuple[DeviceId, ...]
@@ -47,6 +53,7 @@ class Placement:
     rule: Rule | None = None
     candidates: tuple[Candidate, ...] = ()
     held: int = 0
+    companions: Mapping[ResourceName, int] = field(default_factory=dict)
 
     @property
     def score_decided(self) -> bool:

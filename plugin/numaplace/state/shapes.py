@@ -1,15 +1,16 @@
 """What containers on this node ask for together, learnt from what they hold.
 
-GetPreferredAllocation names one resource. A container that asks for a VF and a GPU may be asked about the VF
-first; then a NUMA node without a free GPU would be a bad choice, which nothing in the call tells. What earlier
-containers that held as many of the resource held beside it is the best evidence without the API server. It is
-a hint, never a condition: a wrong one costs a tie-break.
+GetPreferredAllocation names one resource. A container that wants a VF and a GPU may be asked about the VF
+first; a NUMA node without a free GPU would then be a bad choice, which nothing in the call tells. What
+earlier containers that held as many of the resource held beside it is the best evidence without the API
+server. It is a hint, never a condition: a wrong one costs a tie-break.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from numaplace.model.names import PodKey, ResourceName
@@ -29,20 +30,20 @@ class ShapeLog:
     shapes: tuple[Shape, ...] = ()
     _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
 
-    def observed(self, pods: Sequence[PodUse], complete: Collection[PodKey]) -> ShapeLog:
-        """Note the pods that are done with admission; one still under way shows a part of its shape only."""
-        listed = {pod.key: pod for pod in pods}
-        new = [key for key in listed if key in complete and key not in self._noted]
-        noted = self._noted & listed.keys()
+    def observed(self, pods: Sequence[PodUse], complete: AbstractSet[PodKey]) -> ShapeLog:
+        """Note the listed pods that are done with admission; another one shows a part of its shape only."""
+        new = frozenset(complete) - self._noted
+        noted = self._noted & complete
         if not new and len(noted) == len(self._noted):
             return self
-        found = [shape for key in sorted(new) for one in listed[key].containers if (shape := _shape_of(one))]
-        return ShapeLog((*self.shapes, *found)[-REMEMBERED_SHAPES:], noted.union(new))
+        done = sorted((pod for pod in pods if pod.key in new), key=lambda pod: pod.key) if new else ()
+        found = [shape for pod in done for one in pod.containers if (shape := _shape_of(one))]
+        return ShapeLog((*self.shapes, *found)[-REMEMBERED_SHAPES:], noted | new)
 
     def companions(self, resource: ResourceName, size: int) -> Mapping[ResourceName, int]:
         """Return what most containers with exactly ``size`` of the resource held beside it, and how much.
 
-        A companion is held by more than half of them; its amount is the most frequent one, the smaller of two.
+        A companion is held by more than half of them; its amount is the most frequent one.
         """
         alike = [dict(shape) for shape in self.shapes if (resource, size) in shape]
         amounts: dict[ResourceName, Counter[int]] = {}
