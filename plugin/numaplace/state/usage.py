@@ -57,6 +57,7 @@ class Tally:
 
     groups: tuple[Group, ...] = ()
     _known: dict[int, Usage] = field(default_factory=dict, compare=False, repr=False)
+    _scores: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def usage(self, mask: int) -> Usage:
         """Return the usage of the NUMA node set ``mask``."""
@@ -68,6 +69,13 @@ class Tally:
                     allocatable += capacity
                     allocated += used
             found = self._known[mask] = Usage(allocatable, allocated)
+        return found
+
+    def score(self, mask: int) -> int:
+        """Return the score of the NUMA node set ``mask``."""
+        found = self._scores.get(mask)
+        if found is None:
+            found = self._scores[mask] = self.usage(mask).score
         return found
 
 
