@@ -33,7 +33,7 @@ def _units(function: PciFunction, host: GpuHost) -> tuple[Unit, ...] | str:
     if minor is not None and any(
         name.startswith("gi") for name in names_in(driver / f"capabilities/gpu{minor}/mig")
     ):
-        return "in MIG mode: put the vendor's plugin behind a relay for its partitions"
+        return "in MIG mode: its partitions are not served in this version"
     return (Unit(uuid, _edits(uuid, minor, host)),)
 
 
