@@ -24,6 +24,8 @@ VF_ENV = "PCIDEVICE_INTEL_COM_SRIOV_VF"
 STRATEGIES = ("most-allocated", "least-allocated")
 # In proportion to what a NUMA node has: both run out there at the same time.
 BOTH = {VF: 2, NVIDIA: 1}
+# A NUMA node's GPUs run out while it still has VFs: packing has to go on to the next node for both.
+GPU_FIRST = {VF: 1, NVIDIA: 1}
 MANY = 100
 
 
@@ -45,24 +47,26 @@ def packing(site: EquippedNode) -> Iterator[Daemon]:
         yield daemon
 
 
+@pytest.mark.parametrize("amounts", [BOTH, GPU_FIRST], ids=["run-out-together", "gpus-run-out-first"])
 def test_vfs_and_gpu_come_from_one_numa_node_whichever_is_asked_first(
-    site: EquippedNode, daemon: Daemon, report: Report
+    site: EquippedNode, daemon: Daemon, report: Report, amounts: dict[str, int]
 ) -> None:
     # The kubelet walks a Go map, in an order that is random but far from even: go on until both orders
     # were seen. The oldest pod makes room for the next.
     first: Counter[str] = Counter()
     alive: list[Pod] = []
     sequence: list[tuple[int, ...]] = []
-    while len(sequence) < 6 or (len(first) < 2 and len(sequence) < MANY):
+    while len(sequence) < 8 or (len(first) < 2 and len(sequence) < MANY):
         if len(alive) == 12:
             site.node.delete(alive.pop(0).name)
-        pod = Pod.of(unique("both"), BOTH)
+        pod = Pod.of(unique("both"), amounts)
         alive.append(pod)
         run_one_by_one(site.node, [pod])
         first[resource_order(site.node.kubelet.log, pod.name)[0]] += 1
         sequence.append(tuple(sorted(site.placement().nodes(pod.name))))
     asked = ", ".join(f"{resource} {count}x" for resource, count in first.items())
-    report.rows(f"VF x 2 and GPU x 1 in one container; first asked: {asked}", {daemon.strategy: sequence})
+    title = f"VF x {amounts[VF]} and GPU x {amounts[NVIDIA]} in one container; first asked: {asked}"
+    report.rows(title, {daemon.strategy: sequence})
     assert set(first) == {VF, NVIDIA}, "both orders were seen"
     assert all(len(nodes) == 1 for nodes in sequence)
 
