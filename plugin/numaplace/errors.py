@@ -6,6 +6,8 @@ The tree is by what the catcher does: ``InputError`` is the user's to mend (exit
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class NumaplaceError(Exception):
     """Base of all errors raised on purpose."""
@@ -16,11 +18,19 @@ class InputError(NumaplaceError):
 
 
 class ConfigError(InputError):
-    """The configuration is refused. ``problems`` holds one complete sentence per problem."""
+    """A file of the user is refused. ``problems`` holds one complete sentence per problem."""
+
+    subject: ClassVar[str] = "the configuration"
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         self.problems = problems
         super().__init__("\n".join(problems))
+
+
+class ScenarioError(ConfigError):
+    """A scenario is refused."""
+
+    subject = "the scenario"
 
 
 class OptionError(InputError):

@@ -38,6 +38,10 @@ class Command:
 COMMANDS = {
     "run": Command("numaplace.cli.run", "run the daemon: the device plugin of this node"),
     "demo": Command("numaplace.cli.demo", "show the strategies on a simulated node; no cluster, no root"),
+    "simulate": Command(
+        "numaplace.cli.simulate", "run a scenario file: what a kubelet would do with these pods"
+    ),
+    "explain": Command("numaplace.cli.explain", "show why a scenario's pod lands where it does, or why not"),
     "inspect": Command("numaplace.cli.inspection", "show who holds what on which NUMA node, live"),
     "config": Command("numaplace.cli.config", "check a configuration file"),
 }
@@ -97,7 +101,7 @@ def _parser(commands: Mapping[str, Command]) -> ArgumentParser:
 
 def _fail(console: Console, error: Exception, code: int) -> int:
     if isinstance(error, ConfigError):
-        console.warn(f"numaplace: the configuration is refused ({len(error.problems)} to mend):")
+        console.warn(f"numaplace: {error.subject} is refused ({len(error.problems)} to mend):")
         console.warn("\n".join(error.problems))
     else:
         console.warn(f"numaplace: {error}")

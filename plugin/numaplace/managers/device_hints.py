@@ -109,10 +109,10 @@ def device_hints(
     masks = {one: _mask(device) for one, device in devices.items()}
     bearing = nodes_of(_union(masks.values()) & known) or numa_nodes
     everything = Counter(masks.values())
-    available = Counter(masks[one] for one in request.available)
+    available = Counter(masks.get(one, 0) for one in request.available)
     healthy = Counter(masks[one] for one, device in devices.items() if device.healthy)
     allocated = Counter(masks[one] for one in request.in_use if one in devices and devices[one].healthy)
-    bound = [masks.get(one, 0) for one in request.reusable if masks.get(one, 0)]
+    bound = [masks[one] for one in request.reusable if one in devices and devices[one].nodes]
     narrowest = len(bearing)
     found: list[Hint] = []
     for mask in masks_by_width(bearing):

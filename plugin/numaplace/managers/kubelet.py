@@ -18,8 +18,9 @@ from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import DeviceId
 from numaplace.model.topology import NumaTopology
 
-Answer = Callable[[PreferredCall], Sequence[DeviceId] | None]
-"""A plugin's GetPreferredAllocation; ``None`` where it has none."""
+Answer = Callable[[PreferredCall, Pod, Container], Sequence[DeviceId] | None]
+"""A plugin's GetPreferredAllocation; ``None`` where it has none. The pod and container are not in the call: a
+plugin has to find out who asks."""
 
 S = TypeVar("S")
 
@@ -113,7 +114,7 @@ class DeviceProvider:
         try:
             while True:
                 call = steps.send(reply)
-                reply = self._answer(call) if isinstance(call, PreferredCall) else None
+                reply = self._answer(call, pod, container) if isinstance(call, PreferredCall) else None
         except StopIteration:
             return
 
@@ -151,7 +152,7 @@ class Kubelet:
         return self._pods
 
     def admit(self, pod: Pod) -> Outcome:
-        """Admit a pod: a refused one leaves nothing behind, an admitted one's init containers run and end."""
+        """Admit a pod; a refused one leaves nothing behind. ``start`` an admitted one before the next."""
         self.devices.active.add(pod.uid)
         outcome = admit(
             pod,
@@ -161,12 +162,19 @@ class Kubelet:
         )
         if outcome.admitted:
             self._pods[pod.uid] = pod
-            for container in pod.init_containers:
-                if container.kind is ContainerKind.INIT:
-                    self._remove(pod, container)
         else:
             self._forget(pod)
         return outcome
+
+    def start(self, pod: Pod) -> None:
+        """Run an admitted pod: its init containers end before its containers start.
+
+        Only the memory manager takes an ended init container's share back (``AddContainer``); CPUs and
+        devices that no later container of the pod took over stay with the pod until it goes.
+        """
+        for container in pod.init_containers:
+            if container.kind is ContainerKind.INIT:
+                self.memory.remove(pod.uid, container.name)
 
     def delete(self, pod: Pod) -> None:
         """Let a pod go."""
@@ -175,10 +183,7 @@ class Kubelet:
 
     def _forget(self, pod: Pod) -> None:
         for container in pod.in_order:
-            self._remove(pod, container)
+            self.cpu.remove(pod.uid, container.name)
+            self.memory.remove(pod.uid, container.name)
         self.devices.active.discard(pod.uid)
         self.devices.manager.release_inactive(self.devices.active)
-
-    def _remove(self, pod: Pod, container: Container) -> None:
-        self.cpu.remove(pod.uid, container.name)
-        self.memory.remove(pod.uid, container.name)

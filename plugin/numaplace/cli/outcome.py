@@ -1,0 +1,158 @@
+"""Tables for people of what came out of a simulated run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from numaplace.cli.report import unit_of
+from numaplace.cli.table import YELLOW, human_bytes, paint, ranges, render_table
+from numaplace.engine.score import utilization_score
+from numaplace.model.mask import nodes_of
+from numaplace.model.names import CPU, MEMORY, ResourceName
+from numaplace.model.podresources import MemoryBlock
+from numaplace.placement.text import why
+from numaplace.simulate.simulator.results import (
+    ContainerResult,
+    Created,
+    Deleted,
+    HealthChanged,
+    NodeUse,
+    StepResult,
+)
+
+NOTHING = "-"
+_HEADINGS = ("STEP", "POD", "CONTAINER", "ADMITTED", "NUMA", "CPUS", "MEMORY", "DEVICES", "WHY")
+
+Row = tuple[str, ...]
+
+
+def amount(resource: ResourceName, number: int) -> str:
+    """Return a number of CPUs, bytes or devices as people read it."""
+    return human_bytes(number) if unit_of(resource) == "bytes" else str(number)
+
+
+def numa(mask: int | None) -> str:
+    """Return a mask's NUMA nodes, ``any`` without one."""
+    return "any" if mask is None else ranges(nodes_of(mask))
+
+
+def steps_table(steps: Sequence[StepResult], *, colour: bool = False) -> str:
+    """Return a row for each step; a pod with several containers has one for each."""
+    rows: list[Row] = []
+    for step in steps:
+        match step:
+            case Created():
+                rows.extend(_created(step, colour=colour))
+            case Deleted():
+                note = "deleted" if step.held else "deleted (it had been refused)"
+                rows.append((str(step.step), step.pod, "", "", "", "", "", "", note))
+            case HealthChanged():
+                health = "healthy" if step.healthy else "unhealthy"
+                what = f"{step.resource}: {' '.join(step.ids)}"
+                rows.append((str(step.step), "", "", "", "", "", "", what, f"turned {health}"))
+    return render_table(_HEADINGS, rows, right=("STEP",), colour=colour)
+
+
+def summary(steps: Iterable[StepResult]) -> str:
+    """Return how many pods were admitted and refused, by reason."""
+    created = [step for step in steps if isinstance(step, Created)]
+    refused = [step.reason for step in created if not step.admitted]
+    text = f"{len(created) - len(refused)} of {len(created)} pods admitted"
+    reasons = ", ".join(f"{refused.count(reason)} {reason}" for reason in sorted(set(refused)))
+    return f"{text}; refused: {reasons}" if reasons else text
+
+
+def _created(step: Created, *, colour: bool) -> Iterator[Row]:
+    first = (str(step.step), step.pod)
+    if not step.admitted:
+        failed = step.containers[-1].name if step.containers else ""
+        yield (
+            *first,
+            failed,
+            paint("no", YELLOW, colour=colour),
+            "",
+            "",
+            "",
+            "",
+            f"{step.reason}: {step.message}",
+        )
+        return
+    for container in step.containers:
+        touched = numa_nodes(container)
+        yield (
+            *first,
+            container.name,
+            "yes",
+            paint(ranges(touched), YELLOW, colour=colour and len(touched) > 1) or NOTHING,
+            ranges(container.cpus) or NOTHING,
+            _memory(container.memory),
+            "\n".join(f"{name}: {' '.join(held.ids)}" for name, held in container.devices.items()) or NOTHING,
+            _why(container),
+        )
+        first = ("", "")
+
+
+def numa_nodes(container: ContainerResult) -> tuple[int, ...]:
+    """Return the NUMA nodes of a container: where it was aligned to, or else what it touches."""
+    if container.affinity is not None and (container.cpus or container.memory or container.devices):
+        return nodes_of(container.affinity)
+    nodes = {node for block in container.memory if block.size_bytes for node in block.nodes}
+    nodes.update(node for held in container.devices.values() for node in held.nodes)
+    return tuple(sorted(nodes))
+
+
+def _memory(blocks: Iterable[MemoryBlock]) -> str:
+    return (
+        ", ".join(
+            human_bytes(block.size_bytes) + (f" {block.type}" if block.type != MEMORY else "")
+            for block in blocks
+            if block.size_bytes
+        )
+        or NOTHING
+    )
+
+
+def _why(container: ContainerResult) -> str:
+    if container.placements:
+        return "\n".join(
+            f"{resource}: {why(one)}" if len(container.placements) > 1 else why(one)
+            for resource, one in container.placements.items()
+        )
+    if container.rule is None or not container.candidates:
+        return NOTHING
+    if len(container.candidates) == 1:
+        return "only choice"
+    chosen = next((hint for hint in container.candidates if hint.mask == container.affinity), None)
+    score = f" {chosen.score}" if chosen is not None and container.rule == "score" else ""
+    text = f"{container.rule}{score}"
+    if container.structural is not None and container.structural != container.affinity:
+        text += f", else NUMA {numa(container.structural)}"
+    return text if container.preferred else f"{text} (not preferred)"
+
+
+def node_table(node: Sequence[NodeUse], *, colour: bool = False) -> str:
+    """Return each resource's amounts on each NUMA node."""
+    headings = ("RESOURCE", "NUMA", "ALLOCATABLE", "ALLOCATED", "FREE", "SCORE")
+    rows = []
+    resources = sorted({resource for one in node for resource in one.allocatable})
+    if not resources:
+        return f"NUMA nodes {ranges(one.id for one in node)}; nothing that a manager could allocate."
+    for resource in resources:
+        label: str = resource
+        for one in node:
+            allocatable, allocated = one.allocatable.get(resource, 0), one.allocated.get(resource, 0)
+            numbers = (allocatable, allocated, max(0, allocatable - allocated))
+            score = utilization_score(allocatable, allocated)
+            shown = (amount(resource, number) for number in numbers)
+            rows.append((label, str(one.id), *shown, str(score) if score else NOTHING))
+            label = ""
+    return render_table(headings, rows, right=headings[1:], colour=colour)
+
+
+def request_text(needs: Iterable[tuple[ResourceName, int]]) -> str:
+    """Return what is asked for, in words."""
+    return ", ".join(
+        f"{number} CPUs" if resource == CPU else f"{amount(resource, number)} {resource}"
+        for resource, number in needs
+        if number
+    )

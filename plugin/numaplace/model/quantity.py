@@ -1,0 +1,43 @@
+"""Kubernetes quantities: ``8``, ``500m``, ``16Gi``, ``1e3``, ``0.5``.
+
+Follows apimachinery ``pkg/api/resource`` (``ParseQuantity``), without its limits on size.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+ALLOWED_QUANTITY = "a quantity as in Kubernetes, such as 8, 500m, 16Gi or 1e3"
+
+_QUANTITY = re.compile(
+    r"([+-]?)([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:([eE])([+-]?[0-9]{1,2})|([a-zA-Z]*))"
+)
+_FACTORS: dict[str, Fraction] = {
+    **{
+        unit: Fraction(1000) ** power
+        for power, unit in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), start=-3)
+    },
+    **{
+        unit: Fraction(1024) ** power
+        for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)
+    },
+}
+
+
+def parse_quantity(text: str) -> Fraction:
+    """Return the exact amount; ``ValueError`` for anything that is no quantity."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a quantity: {text!r}")
+    sign, number, exponent_mark, exponent, unit = match.groups()
+    factor = Fraction(10) ** int(exponent) if exponent_mark else _FACTORS.get(unit)
+    if factor is None:
+        raise ValueError(f"not a quantity: {text!r} has the unknown unit {unit!r}")
+    amount = Fraction(number.rstrip(".") or "0") * factor
+    return -amount if sign == "-" else amount
+
+
+def rounded_up(amount: Fraction) -> int:
+    """Return the least whole number that is not below (``Quantity.Value``)."""
+    return -((-amount.numerator) // amount.denominator)

@@ -1,0 +1,129 @@
+"""The ``kubelet`` section: the keys of KubeletConfiguration that the resource managers read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from numaplace.config.document import Scalar
+from numaplace.config.kinds import BOOL, Kind, choice
+from numaplace.config.readers import Leaf
+from numaplace.engine.options import PolicyName
+from numaplace.managers.admission import Scope
+from numaplace.managers.cpu.policy import CPU_POLICIES
+from numaplace.managers.memory.policies import MEMORY_POLICIES
+from numaplace.managers.memory.reserved import MemoryReservation
+from numaplace.model.names import ResourceName
+from numaplace.simulate.scenario.amounts import read_amounts
+from numaplace.simulate.scenario.kinds import CPU_LIST, NUMA_NODE, TEXT, THRESHOLD
+from numaplace.simulate.scenario.reading import Keys
+from numaplace.simulate.scenario.records import KubeletSettings
+
+GATES = (
+    "TopologyManagerPolicyAlphaOptions",
+    "TopologyManagerPolicyBetaOptions",
+    "CPUManagerPolicyAlphaOptions",
+    "CPUManagerPolicyBetaOptions",
+)
+RESERVATION_KEYS = ("systemReserved", "kubeReserved", "evictionHard")
+EVICTION_SIGNALS = (
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "containerfs.available",
+    "containerfs.inodesFree",
+    "pid.available",
+)
+_IDENTITY = ("apiVersion", "kind")
+
+
+def _named(names: Iterator[str] | tuple[str, ...]) -> Kind[str]:
+    known = tuple(names)
+
+    def parse(text: str) -> str:
+        if text not in known:
+            raise ValueError(f"not one of {known}")
+        return text
+
+    return Kind(", ".join(known), parse)
+
+
+CPU_POLICY = _named(tuple(CPU_POLICIES))
+MEMORY_POLICY = _named(tuple(MEMORY_POLICIES))
+
+
+def read_kubelet(keys: Keys) -> KubeletSettings:
+    """Return the settings, with the kubelet's defaults for what is not given."""
+    for name in _IDENTITY:
+        keys.value(name, TEXT, "")
+    settings = KubeletSettings(
+        topology_policy=keys.value("topologyManagerPolicy", choice(PolicyName), PolicyName.NONE),
+        scope=keys.value("topologyManagerScope", choice(Scope), Scope.CONTAINER),
+        topology_options=_texts(keys, "topologyManagerPolicyOptions"),
+        cpu_policy=keys.value("cpuManagerPolicy", CPU_POLICY, "none"),
+        cpu_options=_texts(keys, "cpuManagerPolicyOptions"),
+        memory_policy=keys.value("memoryManagerPolicy", MEMORY_POLICY, "None"),
+        reserved_cpus=keys.value("reservedSystemCPUs", CPU_LIST, frozenset()),
+        reserved_memory=tuple(_reservations(keys)),
+        system_reserved=_reserved(keys, "systemReserved"),
+        kube_reserved=_reserved(keys, "kubeReserved"),
+        hard_eviction=_hard_eviction(keys),
+        states_reservation=any(name in keys.section.entries for name in RESERVATION_KEYS),
+        gates=_gates(keys),
+        places=dict(keys.section.key_where),
+    )
+    keys.refuse_rest()
+    return settings
+
+
+def _texts(keys: Keys, name: str) -> dict[str, str]:
+    opened = keys.mapping(name)
+    texts: dict[str, str] = {}
+    for key, node in () if opened is None else tuple(opened.rest()):
+        if isinstance(node, Scalar) and not node.null:
+            texts[key] = node.text
+        elif opened is not None:
+            opened.problem("has to be one value", name=key)
+    return texts
+
+
+def _reservations(keys: Keys) -> Iterator[MemoryReservation]:
+    for one in keys.mappings("reservedMemory"):
+        node = one.required("numaNode", NUMA_NODE, 0)
+        limits = one.mapping("limits")
+        if limits is None:
+            one.problem('"limits" is missing: it is a mapping such as {memory: 1Gi}')
+        amounts = {} if limits is None else read_amounts(limits, also="memory, hugepages-<size>")
+        one.refuse_rest()
+        yield MemoryReservation(node, amounts)
+
+
+def _reserved(keys: Keys, name: str) -> dict[ResourceName, int]:
+    opened = keys.mapping(name)
+    return {} if opened is None else read_amounts(opened, ignored=("ephemeral-storage", "pid"))
+
+
+def _hard_eviction(keys: Keys) -> int | Fraction | None:
+    """Return the threshold of ``memory.available``; the other signals are no matter of NUMA nodes."""
+    opened = keys.mapping("evictionHard")
+    if opened is None:
+        return None if "evictionHard" not in keys.section.entries else 0
+    threshold = opened.value("memory.available", THRESHOLD, 0)
+    for name in EVICTION_SIGNALS:
+        opened.take(name)
+    opened.refuse_rest()
+    return threshold
+
+
+def _gates(keys: Keys) -> dict[str, bool]:
+    opened = keys.mapping("featureGates")
+    gates: dict[str, bool] = {}
+    if opened is None:
+        return gates
+    for name in GATES:
+        node = opened.take(name)
+        if node is not None:
+            gates[name] = opened.read(Leaf(BOOL, ""), node, name=name, default=False)
+    opened.refuse_rest()
+    return gates

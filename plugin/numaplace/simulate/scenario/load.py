@@ -1,0 +1,64 @@
+"""Loads a scenario file, or says everything that is wrong with it: file, line, key, what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from numaplace.config.document import parse_document
+from numaplace.errors import ConfigError, ScenarioError
+from numaplace.simulate.scenario.kubelet import read_kubelet
+from numaplace.simulate.scenario.node import read_machine
+from numaplace.simulate.scenario.placement import read_placement, read_shares
+from numaplace.simulate.scenario.reading import Keys
+from numaplace.simulate.scenario.records import KubeletSettings, Machine, PlacementSettings, Scenario
+from numaplace.simulate.scenario.steps import read_steps
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+
+
+def load_scenario(file: Path) -> Scenario:
+    """Read a scenario file, YAML or JSON. Raises ``ScenarioError`` with every problem found."""
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ScenarioError((f"{file}: cannot be read: {error.strerror or error}",)) from error
+    if len(content) > MAX_FILE_BYTES:
+        raise ScenarioError((f"{file}: is larger than {MAX_FILE_BYTES} bytes",))
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise ScenarioError((f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}",)) from error
+    return parse_scenario(text, source=str(file))
+
+
+def parse_scenario(text: str, *, source: str) -> Scenario:
+    """Return the scenario of a text; ``source`` is its name in messages. Raises ``ScenarioError``."""
+    try:
+        top, found = parse_document(text, source=source)
+    except ConfigError as error:
+        raise ScenarioError(error.problems) from error
+    problems = list(found)
+    scenario = _read(Keys(top, "", problems))
+    if problems:
+        raise ScenarioError(tuple(problems))
+    return scenario
+
+
+def _read(keys: Keys) -> Scenario:
+    machine, settings, placement = Machine(()), KubeletSettings(), PlacementSettings()
+    node = keys.mapping("node")
+    if node is not None:
+        machine = read_machine(node)
+    elif "node" not in keys.section.entries:
+        keys.problem('"node" is missing: it describes the hardware')
+    kubelet = keys.mapping("kubelet")
+    if kubelet is not None:
+        settings = read_kubelet(kubelet)
+    section = keys.mapping("placement")
+    if section is not None:
+        placement = read_placement(section)
+    shares = tuple(read_shares(keys, machine.ids))
+    steps = read_steps(keys, machine.devices)
+    keys.refuse_rest()
+    return Scenario(machine, settings, placement, shares, steps)

@@ -1,0 +1,1 @@
+"""Runs scenarios on ports of the kubelet's managers, without a kubelet. Start at ``run``."""
