@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/component-base/featuregate"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubelet/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/kubelet/apis/config/validation"
@@ -62,6 +61,7 @@ func loadSettings(section json.RawMessage) (*settings, error) {
 	if !ok {
 		return nil, fmt.Errorf("the kubelet section is not a KubeletConfiguration")
 	}
+	config.FailCgroupV1 = false // about the host, which is not the scenario's
 	if err := validation.ValidateKubeletConfiguration(config, utilfeature.DefaultFeatureGate); err != nil {
 		return nil, err
 	}
@@ -98,29 +98,21 @@ func settingsOf(config *kubeletconfig.KubeletConfiguration, systemReserved bool)
 	return result, nil
 }
 
-// setFeatureGates puts the process's gates to their defaults, then to the scenario's.
+// pristineGates are the process's gates as the kubelet registers them, before any was set.
+var pristineGates = utilfeature.DefaultMutableFeatureGate.DeepCopyAndReset()
+
+// setFeatureGates gives the managers gates with their defaults and the scenario's settings. They are
+// exchanged as a whole, since gates that were set cannot all be reset.
 func setFeatureGates(section json.RawMessage) error {
-	gates := utilfeature.DefaultMutableFeatureGate
-	for name := range gates.GetAll() {
-		if gates.ExplicitlySet(name) {
-			if err := gates.ResetFeatureValueToDefault(name); err != nil {
-				return err
-			}
-		}
-	}
 	var wanted struct {
 		FeatureGates map[string]bool `json:"featureGates"`
 	}
-	if len(section) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(section, &wanted); err != nil {
-		return err
-	}
-	for name := range wanted.FeatureGates {
-		if gates.GetAll()[featuregate.Feature(name)].PreRelease == "" && name[:3] == "All" {
-			return fmt.Errorf("featureGates: name each gate instead of %s", name)
+	if len(section) > 0 {
+		if err := json.Unmarshal(section, &wanted); err != nil {
+			return err
 		}
 	}
+	gates := pristineGates.DeepCopyAndReset()
+	utilfeature.DefaultMutableFeatureGate, utilfeature.DefaultFeatureGate = gates, gates
 	return gates.SetFromMap(wanted.FeatureGates)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	cadvisorapi "github.com/google/cadvisor/lib/model"
 	"k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	"k8s.io/utils/cpuset"
 )
 
@@ -33,6 +35,10 @@ func machineInfo(spec *NodeSpec) (*cadvisorapi.MachineInfo, error) {
 	}
 	nodes := slices.Clone(spec.NumaNodes)
 	slices.SortFunc(nodes, func(a, b NumaNodeSpec) int { return a.ID - b.ID })
+	sizes, err := pageSizes(nodes)
+	if err != nil {
+		return nil, err
+	}
 	info := &cadvisorapi.MachineInfo{}
 	sockets := map[int]bool{}
 	for row, node := range nodes {
@@ -47,7 +53,7 @@ func machineInfo(spec *NodeSpec) (*cadvisorapi.MachineInfo, error) {
 		for _, core := range one.Cores {
 			sockets[core.SocketID] = true
 		}
-		if err := addMemory(&one, node.Amounts); err != nil {
+		if err := addMemory(&one, node.Amounts, sizes); err != nil {
 			return nil, err
 		}
 		info.NumCores += cpus.Size()
@@ -144,25 +150,40 @@ func coresOf(node int, cpus cpuset.CPUSet, places *cpuPlaces) ([]cadvisorapi.Cor
 	return cores, nil
 }
 
-func addMemory(node *cadvisorapi.Node, amounts map[string]resource.Quantity) error {
-	for _, name := range sortedKeys(amounts) {
-		quantity := amounts[name]
-		size, isHugepages := strings.CutPrefix(name, v1.ResourceHugePagesPrefix)
-		switch {
-		case name == string(v1.ResourceMemory):
-			node.Memory = uint64(quantity.Value())
-		case isHugepages:
-			page, err := resource.ParseQuantity(size)
-			if err != nil || page.Value() < 1024 {
-				return fmt.Errorf("%s: not a page size", name)
+// pageSizes are all that a NUMA node has, in bytes: the kernel keeps a pool of each size on every
+// node, if only an empty one. (Without it the kubelet panics on a pod that asks for the size.)
+func pageSizes(nodes []NumaNodeSpec) ([]int64, error) {
+	sizes := map[int64]bool{2 << 20: true, 1 << 30: true} // x86-64 has these at least
+	for _, node := range nodes {
+		for name := range node.Amounts {
+			text, isHugepages := strings.CutPrefix(name, v1.ResourceHugePagesPrefix)
+			if !isHugepages {
+				continue
 			}
-			node.HugePages = append(node.HugePages, cadvisorapi.HugePagesInfo{
-				PageSize: uint64(page.Value() / 1024),
-				NumPages: uint64(quantity.Value() / page.Value()),
-			})
-		default:
+			size, err := resource.ParseQuantity(text)
+			if err != nil || size.Value() < 1024 {
+				return nil, fmt.Errorf("%s: not a page size", name)
+			}
+			sizes[size.Value()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(sizes)), nil
+}
+
+func addMemory(node *cadvisorapi.Node, amounts map[string]resource.Quantity, sizes []int64) error {
+	bytes := map[string]int64{}
+	for name, quantity := range amounts {
+		if name != string(v1.ResourceMemory) && !strings.HasPrefix(name, v1.ResourceHugePagesPrefix) {
 			return fmt.Errorf("unknown key %q of a NUMA node", name)
 		}
+		bytes[name] = quantity.Value()
+	}
+	node.Memory = uint64(bytes[string(v1.ResourceMemory)])
+	for _, size := range sizes {
+		name := helper.HugePageResourceName(*resource.NewQuantity(size, resource.BinarySI))
+		node.HugePages = append(node.HugePages, cadvisorapi.HugePagesInfo{
+			PageSize: uint64(size / 1024), NumPages: uint64(bytes[string(name)] / size),
+		})
 	}
 	return nil
 }

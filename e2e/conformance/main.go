@@ -2,10 +2,10 @@
 //
 // It reads one request a line on standard input and writes one result a line on standard output:
 //
-//	{"scenario": {...}, "preference": "lowest"|"none", "tries": 64}
+//	{"scenario": {...}, "preference": "lowest"|"none", "tries": 256}
 //	{"steps": [...], "node": [...], "tries": 1}      or      {"error": "...", ...}
 //
-// The scenario is the contract's, with every device's id written out. e2e/README.md says what of a
+// The scenario is the contract's, with every device's id written out. README.md says what of a
 // result is determined and what the kubelet leaves to chance.
 package main
 
@@ -55,7 +55,7 @@ func serve(in io.Reader, out io.Writer, dir string) error {
 }
 
 func answer(line []byte, dir string) *Result {
-	request := Request{Preference: preferLowest, Tries: 64}
+	request := Request{Preference: preferLowest, Tries: 256}
 	if err := decodeStrictly(line, &request); err != nil {
 		return &Result{Error: err.Error()}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
@@ -35,6 +36,7 @@ const never = 1000 * time.Hour
 
 // node is a kubelet's managers on one machine.
 type node struct {
+	dir      string
 	machine  *cadvisorapi.MachineInfo
 	topology topologymanager.Manager
 	cpu      cpumanager.Manager
@@ -42,30 +44,32 @@ type node struct {
 	devices  *devicemanager.ManagerImpl
 	plugins  map[string]*fakePlugin
 	pods     []*v1.Pod // the active ones, the one under admission among them
+	refused  map[string]bool
 }
 
-// newNode makes the managers as container_manager_linux.go does, in its order, and starts them.
+// newNode makes the managers as container_manager_linux.go does, in its order, and starts them. With an
+// error, the node is there to be stopped.
 func newNode(ctx context.Context, machine *cadvisorapi.MachineInfo, config *settings, dir string) (*node, error) {
 	logger := klog.FromContext(ctx)
-	n := &node{machine: machine, plugins: map[string]*fakePlugin{}}
+	n := &node{machine: machine, dir: dir, plugins: map[string]*fakePlugin{}, refused: map[string]bool{}}
 	var err error
 	if n.topology, err = topologymanager.NewManager(logger, machine.Topology, config.TopologyManagerPolicy,
 		config.TopologyManagerScope, config.TopologyManagerPolicyOptions); err != nil {
-		return nil, err
+		return n, err
 	}
 	socket := filepath.Join(dir, "device-plugins", "kubelet.sock")
 	if n.devices, err = newDeviceManager(logger, socket, machine.Topology, n.topology); err != nil {
-		return nil, err
+		return n, err
 	}
 	n.topology.AddHintProvider(logger, n.devices)
 	if n.cpu, err = cpumanager.NewManager(logger, config.CPUManagerPolicy, config.CPUManagerPolicyOptions, never,
 		machine, config.reservedCPUs, config.reservation, dir, n.topology); err != nil {
-		return nil, err
+		return n, err
 	}
 	n.topology.AddHintProvider(logger, n.cpu)
 	if n.memory, err = memorymanager.NewManager(logger, config.MemoryManagerPolicy, machine, config.reservation,
 		config.ReservedMemory, dir, n.topology); err != nil {
-		return nil, err
+		return n, err
 	}
 	n.topology.AddHintProvider(logger, n.memory)
 	return n, n.start(ctx, config)
@@ -73,11 +77,15 @@ func newNode(ctx context.Context, machine *cadvisorapi.MachineInfo, config *sett
 
 func (n *node) start(ctx context.Context, config *settings) error {
 	active := func() []*v1.Pod { return n.pods }
-	cpuActive, left := leaveReconcileLoop(active)
+	cpuActive, left := active, make(<-chan struct{})
+	loops := config.CPUManagerPolicy == string(cpumanager.PolicyStatic)
+	if loops {
+		cpuActive, left = leaveReconcileLoop(active)
+	}
 	if err := n.cpu.Start(ctx, cpuActive, ready{}, noStatus{}, nil, containermap.NewContainerMap()); err != nil {
 		return err
 	}
-	if config.CPUManagerPolicy == string(cpumanager.PolicyStatic) {
+	if loops {
 		<-left
 	}
 	if err := n.memory.Start(ctx, active, ready{}, noStatus{}, nil, containermap.NewContainerMap()); err != nil {
@@ -86,8 +94,12 @@ func (n *node) start(ctx context.Context, config *settings) error {
 	return n.devices.Start(klog.FromContext(ctx), active, ready{}, containermap.NewContainerMap(), sets.New[string]())
 }
 
+// stop also takes a node that could not be made whole.
 func (n *node) stop(ctx context.Context) {
-	_ = n.devices.Stop(klog.FromContext(ctx))
+	if n.devices != nil {
+		_ = n.devices.Stop(klog.FromContext(ctx))
+	}
+	_ = os.RemoveAll(n.dir)
 }
 
 // leaveReconcileLoop wraps the list of active pods such that its first caller, which is the CPU

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 
 	"k8s.io/api/core/v1"
@@ -40,36 +41,15 @@ func attempt(request *Request, dir string, choosy bool) (result *Result, err err
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v", cause)
+			os.Stderr.Write(debug.Stack())
 		}
 	}()
-	if err := request.Scenario.refuse(); err != nil {
-		return result, err
-	}
-	if err := setFeatureGates(request.Scenario.Kubelet); err != nil {
-		return result, err
-	}
-	config, err := loadSettings(request.Scenario.Kubelet)
-	if err != nil {
-		return result, err
-	}
-	machine, err := machineInfo(&request.Scenario.Node)
-	if err != nil {
-		return result, err
-	}
-	scratch, err := os.MkdirTemp(dir, "n")
-	if err != nil {
-		return result, err
-	}
-	defer os.RemoveAll(scratch)
 	ctx := context.Background()
-	n, err := newNode(ctx, machine, config, scratch)
+	n, err := prepare(ctx, request, dir)
 	if err != nil {
 		return result, err
 	}
 	defer n.stop(ctx)
-	if err := n.addDevices(ctx, request.Scenario.Node.Devices, request.Preference); err != nil {
-		return result, err
-	}
 	for index, step := range request.Scenario.Steps {
 		if err := n.play(ctx, index, &step, choosy, result); err != nil {
 			return result, fmt.Errorf("step %d: %w", index, err)
@@ -77,6 +57,37 @@ func attempt(request *Request, dir string, choosy bool) (result *Result, err err
 	}
 	result.Node = n.usage(ctx)
 	return result, nil
+}
+
+// prepare makes the scenario's node; its checkpoints are in a folder of its own.
+func prepare(ctx context.Context, request *Request, dir string) (*node, error) {
+	scenario := &request.Scenario
+	if err := scenario.refuse(); err != nil {
+		return nil, err
+	}
+	if err := setFeatureGates(scenario.Kubelet); err != nil {
+		return nil, err
+	}
+	config, err := loadSettings(scenario.Kubelet)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := machineInfo(&scenario.Node)
+	if err != nil {
+		return nil, err
+	}
+	scratch, err := os.MkdirTemp(dir, "n")
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNode(ctx, machine, config, scratch)
+	if err == nil {
+		err = n.addDevices(ctx, scenario.Node.Devices, request.Preference)
+	}
+	if err != nil {
+		n.stop(ctx)
+	}
+	return n, err
 }
 
 func (n *node) play(ctx context.Context, index int, step *StepSpec, choosy bool, result *Result) error {
@@ -125,7 +136,7 @@ func (n *node) create(ctx context.Context, index int, spec *PodSpec, choosy bool
 		Containers: []ContainerResult{},
 	}
 	if !verdict.Admit {
-		n.pods = others
+		n.pods, n.refused[spec.Name] = others, true
 		return outcome, nil
 	}
 	outcome.Containers = containers
@@ -151,10 +162,14 @@ func (n *node) startContainers(ctx context.Context, pod *v1.Pod) {
 }
 
 // delete ends a pod: its containers stop, and it is not active any more. The managers notice before
-// they allocate the next time.
+// they allocate the next time. A refused pod is there to be deleted, but holds nothing.
 func (n *node) delete(ctx context.Context, name string) error {
 	at := n.find(name)
 	if at < 0 {
+		if n.refused[name] {
+			delete(n.refused, name)
+			return nil
+		}
 		return fmt.Errorf("pod %s does not run", name)
 	}
 	pod := n.pods[at]

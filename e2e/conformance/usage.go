@@ -27,6 +27,9 @@ func (n *node) usage(ctx context.Context) []NodeUsage {
 	n.addCPUs(usage)
 	for id, state := range n.memory.State().GetMachineState() {
 		for name, table := range state.MemoryMap {
+			if table.TotalMemSize == 0 && name != v1.ResourceMemory {
+				continue // an empty pool of hugepages
+			}
 			usage[id].Allocatable[string(name)] = table.Allocatable
 			usage[id].Allocated[string(name)] = table.Reserved
 		}
@@ -56,6 +59,7 @@ func (n *node) addCPUs(usage map[int]NodeUsage) {
 	cpu := string(v1.ResourceCPU)
 	for _, id := range n.cpu.GetAllocatableCPUs().List() {
 		usage[nodeOf[id]].Allocatable[cpu]++
+		usage[nodeOf[id]].Allocated[cpu] += 0 // so that both maps have the key
 	}
 	taken := map[int]bool{} // an init container and the one after it may share CPUs
 	for _, containers := range n.cpu.State().GetCPUAssignments() {
@@ -75,7 +79,7 @@ func (n *node) addPlugins(usage map[int]NodeUsage) {
 	healthy := n.devices.GetAllocatableDevices(logger)
 	for resource, p := range n.plugins {
 		for id := range healthy[resource] {
-			count(usage, p.nodesOf(id), func(one NodeUsage) { one.Allocatable[resource]++ })
+			count(usage, p.nodesOf(id), func(one NodeUsage) { one.Allocatable[resource]++; one.Allocated[resource] += 0 })
 		}
 		for id := range n.held(resource) {
 			count(usage, p.nodesOf(id), func(one NodeUsage) { one.Allocated[resource]++ })
