@@ -113,5 +113,6 @@ run_tests() {
 check_prerequisites
 build_kubelet
 generate_cri
+export NUMAPLACE_E2E_CONFORMANCE; NUMAPLACE_E2E_CONFORMANCE=$(conformance/build.sh)
 [ "${1:-}" != --prepare ] || exit 0
 run_tests "$@"
