@@ -173,3 +173,15 @@ def test_a_device_stays_with_the_first_resource_that_offers_it(host: Any, source
     scan = source("sriov").scan().without({first: "intel.com/a"})
     assert offered(scan) == [second]
     assert reason(scan, first) == "offered as intel.com/a already"
+
+
+def test_another_card_at_the_address_of_a_former_one_is_seen(host: Any, source: Any) -> None:
+    host.pf(PF, "ens1f0", vfs=1)
+    looking = source("sriov", devices=("154c",))
+    (vf,) = offered(looking.scan())
+    for address in (vf, PF):
+        host.remove(address)
+    host.pf(PF, "ens1f0", vfs=1, vendor="15b3", vf_device="1018")
+    scan = looking.scan()
+    assert offered(scan) == []
+    assert "1018" in reason(scan, vf)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from numaplace.devices.files import link_name, names_in, read_int, read_text
+
+_HEX = frozenset("0123456789abcdef")
 
 PCI_DEVICES = "bus/pci/devices"
 # Domains have more than four digits on some hosts (VMD: 10000:e1:00.0).
@@ -25,7 +28,7 @@ class PciFunction:
     """
 
     address: str
-    path: Path
+    path: str
     vendor: str
     device: str
     pci_class: str
@@ -45,36 +48,77 @@ class PciFunction:
         return self.numvfs is not None
 
 
-def pci_bus_readable(sysfs: Path) -> bool:
-    """Return whether there is a PCI bus to look at, devices or not."""
-    return (sysfs / PCI_DEVICES).is_dir()
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What cannot change while a function exists. ``stamp`` tells its entry on the bus from a later one.
+
+    Without a stamp, something could not be read: to be tried again.
+    """
+
+    stamp: tuple[int, int] | None
+    pci_class: str
+    vendor: str
+    device: str
 
 
-def pci_functions(sysfs: Path, *, classes: Iterable[str], vendor: str = "") -> Iterator[PciFunction]:
-    """Yield the functions whose class begins with one of ``classes``, of ``vendor`` if given, by address."""
-    wanted = tuple(classes)
-    for address in names_in(sysfs / PCI_DEVICES):
-        path = sysfs / PCI_DEVICES / address
-        if _hex(path / "class", digits=6).startswith(wanted) and vendor in ("", _hex(path / "vendor")):
-            yield read_function(path)
+class PciBus:
+    """The PCI bus of a host. Reads what a function is once, and what may change at every look."""
+
+    def __init__(self, sysfs: Path) -> None:
+        self.directory = sysfs / PCI_DEVICES
+        self._known: dict[str, _Identity] = {}
+
+    @property
+    def readable(self) -> bool:
+        """Whether there is a bus to look at, devices or not."""
+        return self.directory.is_dir()
+
+    def functions(self, *, classes: Iterable[str], vendor: str = "") -> Iterator[PciFunction]:
+        """Yield the functions whose class begins with one of ``classes``, of ``vendor`` if given, by address.
+
+        Never raises.
+        """
+        wanted = tuple(classes)
+        known, self._known = self._known, {}
+        for address in names_in(self.directory):
+            path = f"{self.directory}/{address}"
+            identity = self._known[address] = _identify(path, known.get(address))
+            if identity.pci_class.startswith(wanted) and vendor in ("", identity.vendor):
+                yield _look(path, address, identity)
 
 
-def read_function(path: Path) -> PciFunction:
-    """Read the function whose sysfs directory is ``path``. Never raises."""
+def _identify(path: str, known: _Identity | None) -> _Identity:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return _Identity(None, "", "", "")
+    stamp = (found.st_ino, found.st_ctime_ns)
+    if known is not None and known.stamp == stamp:
+        return known
+    pci_class = _hex(f"{path}/class", digits=6)
+    vendor, device = _hex(f"{path}/vendor"), _hex(f"{path}/device")
+    complete = pci_class and vendor and device
+    return _Identity(stamp if complete else None, pci_class, vendor, device)
+
+
+def _look(path: str, address: str, identity: _Identity) -> PciFunction:
+    # Read every time: the kernel adds it after the function has appeared on the bus.
+    physfn = link_name(f"{path}/physfn")
     return PciFunction(
-        address=path.name,
+        address=address,
         path=path,
-        vendor=_hex(path / "vendor"),
-        device=_hex(path / "device"),
-        pci_class=_hex(path / "class", digits=6)[:4],
-        driver=link_name(path / "driver"),
-        physfn=link_name(path / "physfn"),
-        numa_node=read_int(path / "numa_node"),
-        numvfs=read_int(path / "sriov_numvfs"),
+        vendor=identity.vendor,
+        device=identity.device,
+        pci_class=identity.pci_class[:4],
+        driver=link_name(f"{path}/driver"),
+        physfn=physfn,
+        numa_node=read_int(f"{path}/numa_node"),
+        # A VF has no VFs.
+        numvfs=None if physfn else read_int(f"{path}/sriov_numvfs"),
     )
 
 
-def _hex(path: Path, *, digits: int = 4) -> str:
+def _hex(path: str, *, digits: int = 4) -> str:
     """Return a ``0x`` number of sysfs as ``digits`` lower-case digits; empty when it is none."""
     text = read_text(path).lower().removeprefix("0x")
-    return text if len(text) == digits and all(letter in "0123456789abcdef" for letter in text) else ""
+    return text if len(text) == digits and _HEX.issuperset(text) else ""

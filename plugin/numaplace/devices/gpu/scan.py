@@ -9,7 +9,7 @@ from numaplace.devices.gpu.cdi import CdiCatalog
 from numaplace.devices.gpu.table import VENDORS
 from numaplace.devices.gpu.vendor import GpuHost
 from numaplace.devices.numa import NumaCheck
-from numaplace.devices.pci import PCI_DEVICES, PciFunction, pci_bus_readable, pci_functions
+from numaplace.devices.pci import PciBus, PciFunction
 from numaplace.devices.roots import HostRoots
 from numaplace.devices.scan import LeftOut, Scan
 from numaplace.devices.spec import GpuSpec
@@ -22,24 +22,24 @@ class GpuSource:
 
     def __init__(self, spec: GpuSpec, *, resource: ResourceName, roots: HostRoots) -> None:
         self._vendor = VENDORS[spec.vendor]
+        self._bus = PciBus(roots.sysfs)
         self._host = GpuHost(roots, CdiCatalog(roots.cdi))
 
     @property
     def watch_paths(self) -> tuple[Path, ...]:
         """The PCI bus, and where the vendor's device nodes and CDI specifications come and go."""
         roots = self._host.roots
-        return existing_directories(roots.sysfs / PCI_DEVICES, *self._vendor.watched(roots))
+        return existing_directories(self._bus.directory, *self._vendor.watched(roots))
 
     def scan(self) -> Scan:
         """Look at every display or compute function of the vendor."""
-        sysfs = self._host.roots.sysfs
-        if not pci_bus_readable(sysfs):
-            path = sysfs / PCI_DEVICES
+        if not self._bus.readable:
+            path = self._bus.directory
             return Scan(failed=True, warnings=(f"{path}: not a readable directory; GPUs are unknown",))
-        numa = NumaCheck(sysfs)
+        numa = NumaCheck(self._host.roots.sysfs)
         devices: list[Device] = []
         left_out: list[LeftOut] = []
-        for function in pci_functions(sysfs, classes=self._vendor.classes, vendor=self._vendor.pci_vendor):
+        for function in self._bus.functions(classes=self._vendor.classes, vendor=self._vendor.pci_vendor):
             units = self._why_not(function) or self._vendor.units(function, self._host)
             if isinstance(units, str):
                 left_out.append(LeftOut(function.address, units))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from numaplace.devices.files import names_in
+from numaplace.devices.files import StrPath, names_in
 from numaplace.devices.gpu.cdi import CdiCatalog
 from numaplace.devices.pci import PciFunction
 from numaplace.devices.roots import HostRoots
@@ -50,7 +50,7 @@ class GpuVendor:
     watched: Callable[[HostRoots], tuple[Path, ...]]
 
 
-def drm_nodes(device: Path) -> tuple[DeviceNode, ...]:
+def drm_nodes(device: StrPath) -> tuple[DeviceNode, ...]:
     """Return the card and render nodes below a device's sysfs directory; ``controlD*`` is obsolete."""
-    names = (name for name in names_in(device / "drm") if _DRM_NODE.fullmatch(name))
+    names = (name for name in names_in(f"{device}/drm") if _DRM_NODE.fullmatch(name))
     return tuple(DeviceNode(f"/dev/dri/{name}", f"/dev/dri/{name}") for name in names)

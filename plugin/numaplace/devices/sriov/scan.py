@@ -7,7 +7,7 @@ from pathlib import Path
 
 from numaplace.devices.files import existing_directories
 from numaplace.devices.numa import NumaCheck
-from numaplace.devices.pci import PCI_DEVICES, PciFunction, pci_bus_readable, pci_functions
+from numaplace.devices.pci import PciBus, PciFunction
 from numaplace.devices.roots import HostRoots
 from numaplace.devices.scan import LeftOut, Scan
 from numaplace.devices.sriov.edits import edits_of, missing_vhost_nodes
@@ -30,21 +30,22 @@ class SriovSource:
         self._spec = spec
         self._resource = resource
         self._roots = roots
+        self._bus = PciBus(roots.sysfs)
         self._pfs: Mapping[str, PhysicalFunction] = {}
 
     @property
     def watch_paths(self) -> tuple[Path, ...]:
         """The PCI bus, and where vfio nodes come and go."""
-        return existing_directories(self._roots.sysfs / PCI_DEVICES, self._roots.devfs / "vfio")
+        return existing_directories(self._bus.directory, self._roots.devfs / "vfio")
 
     def scan(self) -> Scan:
         """Look at every network function of the PCI bus."""
-        if not pci_bus_readable(self._roots.sysfs):
-            path = self._roots.sysfs / PCI_DEVICES
+        if not self._bus.readable:
+            path = self._bus.directory
             return Scan(
                 failed=True, warnings=(f"{path}: not a readable directory; SR-IOV devices are unknown",)
             )
-        functions = tuple(pci_functions(self._roots.sysfs, classes=(NETWORK_CLASS,)))
+        functions = tuple(self._bus.functions(classes=(NETWORK_CLASS,)))
         self._pfs = self._read_pfs(functions)
         numa = NumaCheck(self._roots.sysfs)
         looked = [self._look(function, numa) for function in functions if function.is_vf or function.is_pf]
@@ -59,9 +60,8 @@ class SriovSource:
         addresses = {
             function.physfn or function.address for function in functions if function.is_vf or function.is_pf
         }
-        bus = self._roots.sysfs / PCI_DEVICES
         return {
-            address: read_pf(bus / address, remembered=self._pfs.get(address))
+            address: read_pf(f"{self._bus.directory}/{address}", remembered=self._pfs.get(address))
             for address in sorted(addresses)
         }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from numaplace.devices.files import link_name, names_in, read_int, read_text
 from numaplace.devices.pci import PciFunction
@@ -39,20 +38,22 @@ class VirtualFunction:
         return self.function.address
 
 
-def read_pf(path: Path, *, remembered: PhysicalFunction | None = None) -> PhysicalFunction:
+def read_pf(path: str, *, remembered: PhysicalFunction | None = None) -> PhysicalFunction:
     """Read the PF whose sysfs directory is ``path``.
 
     A PF's network device vanishes from the host's view when it is moved into a pod's network namespace;
     the name and link type ``remembered`` from an earlier look are kept then.
     """
-    names, link_type = names_in(path / "net"), _link_type(path)
+    names, link_type = _network_devices(path)
     if not names and remembered:
         names, link_type = remembered.names, remembered.link_type
     # The links are listed, not counted: numbers may have gaps.
     indexes = {
-        link_name(path / name): int(match[1]) for name in names_in(path) if (match := _VIRTFN.fullmatch(name))
+        link_name(f"{path}/{name}"): int(match[1])
+        for name in names_in(path)
+        if (match := _VIRTFN.fullmatch(name))
     }
-    return PhysicalFunction(path.name, names, link_type, indexes)
+    return PhysicalFunction(path.rpartition("/")[2], names, link_type, indexes)
 
 
 def read_vf(function: PciFunction, pf: PhysicalFunction) -> VirtualFunction:
@@ -61,24 +62,24 @@ def read_vf(function: PciFunction, pf: PhysicalFunction) -> VirtualFunction:
         function=function,
         pf=pf,
         index=pf.indexes.get(function.address),
-        link_type=_link_type(function.path) or pf.link_type,
+        link_type=_network_devices(function.path)[1] or pf.link_type,
     )
 
 
 def iommu_group(function: PciFunction) -> tuple[str, bool]:
     """Return the function's IOMMU group ("" without one) and whether it is a no-IOMMU group."""
-    group = link_name(function.path / "iommu_group")
-    return group, read_text(function.path / "iommu_group/name") == _NOIOMMU
+    group = link_name(f"{function.path}/iommu_group")
+    return group, read_text(f"{function.path}/iommu_group/name") == _NOIOMMU
 
 
 def uio_device(function: PciFunction) -> str:
     """Return the name of the function's userspace I/O device, or ""."""
-    return next((name for name in names_in(function.path / "uio") if name.startswith("uio")), "")
+    return next((name for name in names_in(f"{function.path}/uio") if name.startswith("uio")), "")
 
 
 def rdma_devices(function: PciFunction) -> tuple[str, ...]:
     """Return the names of its RDMA devices that this network namespace sees."""
-    return names_in(function.path / "infiniband")
+    return names_in(f"{function.path}/infiniband")
 
 
 def rdma_nodes(function: PciFunction) -> tuple[str, ...]:
@@ -86,12 +87,13 @@ def rdma_nodes(function: PciFunction) -> tuple[str, ...]:
 
     Unlike the RDMA device, these stay visible when the device is in a pod's namespace (exclusive mode).
     """
-    verbs = names_in(function.path / "infiniband_verbs")
-    mad = names_in(function.path / "infiniband_mad")
+    verbs = names_in(f"{function.path}/infiniband_verbs")
+    mad = names_in(f"{function.path}/infiniband_mad")
     return tuple(name for name in (*verbs, *mad) if name.startswith(("uverbs", "umad", "issm")))
 
 
-def _link_type(path: Path) -> str:
-    """Return the link type of the function's first network device, or ""."""
-    kinds = (read_int(path / "net" / name / "type") for name in names_in(path / "net"))
-    return next((_LINK_TYPES.get(kind, f"type {kind}") for kind in kinds if kind is not None), "")
+def _network_devices(path: str) -> tuple[tuple[str, ...], str]:
+    """Return the names of the function's network devices, and the link type of the first one, or ""."""
+    names = names_in(f"{path}/net")
+    kinds = (read_int(f"{path}/net/{name}/type") for name in names)
+    return names, next((_LINK_TYPES.get(kind, f"type {kind}") for kind in kinds if kind is not None), "")
