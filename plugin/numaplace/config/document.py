@@ -14,6 +14,8 @@ import yaml
 
 from numaplace.errors import ConfigError
 
+# Not every build of PyYAML has the C parser.
+_FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL_TAG = "tag:yaml.org,2002:null"
 _TAGS = frozenset(
     f"tag:yaml.org,2002:{name}"
@@ -57,14 +59,15 @@ def kind_name(node: Node) -> str:
     return "nothing" if isinstance(node, Scalar) and node.null else KIND_NAMES[type(node)]
 
 
-def parse_document(text: str, *, source: str) -> tuple[Section, tuple[str, ...]]:
+def parse_document(text: str, *, source: str, large: bool = False) -> tuple[Section, tuple[str, ...]]:
     """Return the document's top mapping and the problems that do not stop the reading (a key given twice).
 
-    ``source`` is the file's name, for messages. Raises ``ConfigError`` with file, line and column where
+    ``source`` is the file's name, for messages. ``large`` is for long files: the C parser, whose words for
+    what is no YAML are fewer. Raises ``ConfigError`` with file, line and column where
     the text is no YAML, or no mapping.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_FAST_LOADER if large else yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         raise ConfigError((_syntax_problem(error, source=source),)) from error
     except yaml.YAMLError as error:

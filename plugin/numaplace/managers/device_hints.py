@@ -8,9 +8,10 @@ Score Plumbing").
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cache
 
 from numaplace.engine.hint import Hint
 from numaplace.engine.score import utilization_score
@@ -106,29 +107,44 @@ def device_hints(
     distinct mask is what matters, so the work grows with NUMA nodes, not with devices.
     """
     known = sum(1 << node for node in numa_nodes)
-    masks = {one: _mask(device) for one, device in devices.items()}
-    bearing = nodes_of(_union(masks.values()) & known) or numa_nodes
-    everything = Counter(masks.values())
-    available = Counter(masks.get(one, 0) for one in request.available)
-    healthy = Counter(masks[one] for one, device in devices.items() if device.healthy)
-    allocated = Counter(masks[one] for one in request.in_use if one in devices and devices[one].healthy)
-    bound = [masks[one] for one in request.reusable if one in devices and devices[one].nodes]
-    narrowest = len(bearing)
-    found: list[Hint] = []
-    for mask in masks_by_width(bearing):
-        width = mask.bit_count()
-        if width < narrowest and _count(everything, mask) >= request.size:
-            narrowest = width
-        if not all(mask & one for one in bound):
-            continue
-        if len(bound) + _count(available, mask) < request.size:
-            continue
-        score = utilization_score(_count(healthy, mask), _count(allocated, mask))
-        found.append(Hint(mask, preferred=False, score=score))
+    mask_of = {one: _mask(device) for one, device in devices.items()}
+    bearing = nodes_of(_union(mask_of.values()) & known) or numa_nodes
+    masks = _masks_over(bearing)
+    everything = _counts(Counter(mask_of.values()), masks)
+    available = _counts(Counter(mask_of.get(one, 0) for one in request.available), masks)
+    healthy = _counts(Counter(mask_of[one] for one, device in devices.items() if device.healthy), masks)
+    allocated = _counts(
+        Counter(mask_of[one] for one in request.in_use if one in devices and devices[one].healthy), masks
+    )
+    bound = [mask_of[one] for one in request.reusable if one in devices and devices[one].nodes]
+    still_needed = request.size - len(bound)
+    narrowest = next(
+        (mask.bit_count() for mask in masks if everything[mask] >= request.size), masks[-1].bit_count()
+    )
     return [
-        Hint(hint.mask, preferred=(hint.mask or 0).bit_count() == narrowest, score=hint.score)
-        for hint in found
+        Hint(mask, mask.bit_count() == narrowest, utilization_score(healthy[mask], allocated[mask]))
+        for mask in masks
+        if available[mask] >= still_needed and all(mask & one for one in bound)
     ]
+
+
+@cache
+def _masks_over(nodes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(masks_by_width(nodes))
+
+
+def _counts(by_mask: Mapping[int, int], masks: Sequence[int]) -> dict[int, int]:
+    """Return for each mask how many devices touch it. A mask follows the one without its lowest node."""
+    counts = {0: 0}
+    for mask in masks:
+        low = mask & -mask
+        counts[mask] = counts[mask ^ low] + by_mask.get(low, 0)
+    for wide, number in by_mask.items():
+        if wide & (wide - 1):
+            for mask in masks:
+                if mask & wide:
+                    counts[mask] += number
+    return counts
 
 
 def _mask(device: Device) -> int:
@@ -142,6 +158,3 @@ def _union(masks: Iterable[int]) -> int:
         union |= mask
     return union
 
-
-def _count(counts: Mapping[int, int], mask: int) -> int:
-    return sum(count for device_mask, count in counts.items() if device_mask & mask)

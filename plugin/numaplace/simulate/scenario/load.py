@@ -35,7 +35,7 @@ def load_scenario(file: Path) -> Scenario:
 def parse_scenario(text: str, *, source: str) -> Scenario:
     """Return the scenario of a text; ``source`` is its name in messages. Raises ``ScenarioError``."""
     try:
-        top, found = parse_document(text, source=source)
+        top, found = parse_document(text, source=source, large=True)
     except ConfigError as error:
         raise ScenarioError(error.problems) from error
     problems = list(found)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from numaplace.engine.options import PolicyOptions
 from numaplace.managers.device_manager import PodUid
-from numaplace.managers.devices import PreferredCall
+from numaplace.managers.devices import PreferredCall, natural_order
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.device import Device
 from numaplace.model.mask import mask_of
@@ -114,3 +114,9 @@ def _use_of(node: SimulatedNode, uid: PodUid, containers: Sequence[str]) -> PodU
         for name in containers
     )
     return PodUse("", str(uid), uses)
+
+
+def prefer_lowest(call: PreferredCall, _pod: Pod, _container: Container) -> Sequence[DeviceId]:
+    """Prefer the lowest ids in natural order: a plugin that makes every choice of the kubelet determined."""
+    rest = [id_ for id_ in natural_order(call.available) if id_ not in call.must_include]
+    return (*call.must_include, *rest)[: call.size]

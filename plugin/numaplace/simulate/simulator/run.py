@@ -10,6 +10,7 @@ from numaplace.engine.merge import ProvidersHints
 from numaplace.engine.policy import PolicyResult
 from numaplace.managers.admission import Decision, Outcome
 from numaplace.managers.devices import PreferredCall
+from numaplace.managers.kubelet import Answer
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import DeviceId
 from numaplace.simulate.scenario.records import Create, Delete, Health, Scenario, Step
@@ -41,13 +42,18 @@ class Run:
 class Simulator:
     """A node and its pods. Not for use by several threads.
 
-    ``observe`` is called with the node's use whenever the Topology Manager is about to decide.
+    ``observe`` is called with the node's use whenever the Topology Manager is about to decide. ``answer`` is
+    GetPreferredAllocation of the plugins that do not place by the scenario's strategy; they have none if it
+    is not given.
     """
 
-    def __init__(self, scenario: Scenario, *, observe: Observer | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, *, observe: Observer | None = None, answer: Answer | None = None
+    ) -> None:
         """Make the node with its initial state; ``ScenarioError`` where a kubelet would not start."""
         managers = managers_for(scenario)
         self._observe = observe
+        self._other_answer = answer
         self._policy_merge = managers.merge
         self._plugin = (
             PreferredPlugin(plugin_options(scenario.placement)) if managers.how.plugin_prefers else None
@@ -114,7 +120,7 @@ class Simulator:
 
     def _answer(self, call: PreferredCall, pod: Pod, container: Container) -> Sequence[DeviceId] | None:
         if self._plugin is None:
-            return None
+            return self._other_answer(call, pod, container) if self._other_answer else None
         return self._plugin.answer(self.node, call, pod=pod, container=container)
 
     def _containers(self, pod: Pod, outcome: Outcome) -> Iterator[ContainerResult]:
@@ -176,9 +182,17 @@ def _placed(result: ContainerResult) -> ContainerResult:
     return result
 
 
-def simulate(scenario: Scenario, *, progress: Callable[[int], None] | None = None) -> Run:
-    """Run a scenario; ``progress`` is told how many steps are done. Raises ``ScenarioError``."""
-    simulator = Simulator(scenario)
+def simulate(
+    scenario: Scenario,
+    *,
+    progress: Callable[[int], None] | None = None,
+    answer: Answer | None = None,
+) -> Run:
+    """Run a scenario; ``progress`` is told how many steps are done, ``answer`` is as in ``Simulator``.
+
+    Raises ``ScenarioError``.
+    """
+    simulator = Simulator(scenario, answer=answer)
     results = []
     for number, step in enumerate(scenario.steps):
         results.append(simulator.play(step, number=number))
