@@ -66,9 +66,8 @@ class KubeletSide(dp_rpc.RegistrationServicer):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for channel in self._channels:
-            await channel.close()
-        self._tasks, self._channels = [], []
+        await self.drop_streams()
+        self._tasks = []
         if self._server is not None:
             await self._server.stop(0)
             self._server = None
@@ -94,18 +93,19 @@ class KubeletSide(dp_rpc.RegistrationServicer):
         return dp.Empty()
 
     async def _follow(self, stub, registered: Registered) -> None:
-        with contextlib.suppress(aio.AioRpcError):
+        with contextlib.suppress(aio.AioRpcError, asyncio.CancelledError):
             async for response in stub.ListAndWatch(dp.Empty()):
                 registered.lists.append([device.ID for device in response.devices])
         registered.stream_ended = True
         if self.confuses_servers:
             # Kubelets before 1.36 look up whom to disconnect by the resource's name only.
-            self.drop_streams()
+            await self.drop_streams()
 
-    def drop_streams(self) -> None:
-        """End the streams from the kubelet's side, as for a list that it could not read."""
-        for task in self._tasks:
-            task.cancel()
+    async def drop_streams(self) -> None:
+        """Close the connections to all plugins, as the kubelet does after a list that it could not read."""
+        channels, self._channels = self._channels, []
+        for channel in channels:
+            await channel.close()
 
     @property
     def last(self) -> Registered:

@@ -164,7 +164,7 @@ async def test_a_stream_that_the_kubelet_ends_leads_to_a_new_registration(short_
     plugin = Plugin(short_dir)
     async with running(plugin):
         await settled(kubelet, plugin, registrations=1)
-        kubelet.drop_streams()
+        await kubelet.drop_streams()
         await settled(kubelet, plugin, registrations=2)
 
 
@@ -352,3 +352,16 @@ async def test_sockets_of_killed_processes_are_removed(short_dir, kubelet):
 def test_a_directory_that_leaves_no_room_is_the_users_error(tmp_path):
     with pytest.raises(InputError, match="107"):
         Plugin(tmp_path / ("x" * 90))
+
+
+async def test_stopping_in_the_middle_of_a_handover(short_dir, kubelet):
+    for number in range(20):
+        plugin = Plugin(short_dir)
+        accepted = len(kubelet.accepted)
+        async with running(plugin):
+            await eventually(lambda before=accepted: len(kubelet.accepted) > before and kubelet.last.lists)
+            (short_dir / kubelet.last.endpoint).unlink()
+            await eventually(lambda before=accepted: len(kubelet.accepted) > before + 1)
+            for _ in range(number):
+                await asyncio.sleep(0)
+        assert not own_sockets(short_dir)

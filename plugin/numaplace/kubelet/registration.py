@@ -54,6 +54,8 @@ class RegistrationTimes:
     longest_retry_seconds: float = 10.0
     stream_start_seconds: float = 10.0
     """How long the kubelet may take to open its stream before the registration counts as lost."""
+    handover_seconds: float = 2.0
+    """How long the former server waits for the kubelet's stream to the new one before it stops."""
     stable_seconds: float = 10.0
     """A registration that held for so long ends the back-off."""
     stop_grace_seconds: float = 1.0
@@ -147,10 +149,17 @@ class Registrar:
         self._registrations += 1
         self._on_registered(self._handler.resource, True, server.path.name)  # noqa: FBT003
         if former is not None:
-            await former.stop(self._times.stop_grace_seconds)
+            await self._hand_over(former, server)
         with suppress(OSError):
             remove_leftovers(server.path, prefix=socket_prefix(self._handler.resource))
         return server
+
+    async def _hand_over(self, former: PluginServer, server: PluginServer) -> None:
+        """Stop the former server, once the kubelet follows the new one."""
+        try:
+            await self._watch_until(lambda: server.had_stream or None, seconds=self._times.handover_seconds)
+        finally:
+            await former.stop(self._times.stop_grace_seconds)
 
     async def _announce(self, server: PluginServer) -> None:
         channel = open_channel(self._watch.kubelet_path)
@@ -186,6 +195,9 @@ class Registrar:
             return
         doubled = self._times.first_retry_seconds * 2.0 ** min(failures - 1, 30)
         seconds = min(doubled, self._times.longest_retry_seconds) * (1 - self._jitter() / 2)
+        await self._watch_until(lambda: self._watch.kubelet() not in (None, kubelet) or None, seconds=seconds)
+
+    async def _watch_until(self, condition: Callable[[], bool | None], *, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._watch.until(lambda: self._watch.kubelet() not in (None, kubelet) or None)
+                await self._watch.until(condition)

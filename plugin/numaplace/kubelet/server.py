@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
@@ -60,11 +61,21 @@ class PluginServer:
         self._socket = socket_identity(self.path)
 
     async def stop(self, grace_seconds: float) -> None:
-        """End the streams without a message, let calls in flight finish, remove the socket."""
+        """End the streams without a message, let calls in flight finish, remove the socket.
+
+        A cancellation takes effect afterwards, so at most ``grace_seconds`` later. grpcio stops in a task of
+        its own, since it waits with Python 3.11's ``wait_for``, which loses a cancellation that comes just
+        when the server is down: the caller would go on for ever.
+        """
         self._service.drain()
-        await self._server.stop(grace_seconds)
-        with suppress(OSError):
-            self.path.unlink()
+        stopping = asyncio.create_task(self._server.stop(grace_seconds))
+        try:
+            await asyncio.wait({stopping})
+        finally:
+            if not stopping.done():
+                await asyncio.wait({stopping})
+            with suppress(OSError):
+                self.path.unlink()
 
     def _count(self, streams: int) -> None:
         self.streams = streams
