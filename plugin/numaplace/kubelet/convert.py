@@ -50,7 +50,8 @@ class ListDecoder:
         self._raw = b""
         self._pods: tuple[PodUse, ...] = ()
         self._by_form: dict[bytes, PodUse] = {}
-        self._known: dict[PodUse, _Known] = {}
+        self._known: dict[int, _Known] = {}
+        self._by_value: dict[PodUse, PodUse] = {}
 
     def decode(self, raw: bytes) -> tuple[PodUse, ...]:
         """Return the pods in the reply's order; ``PeerError`` (code ``DECODE``) for nonsense."""
@@ -69,9 +70,8 @@ class ListDecoder:
     def _learn(self, form: bytes) -> PodUse:
         """Parse a form that is not known; return the known pod if it has the same value."""
         pod = pod_of(_parse(pb.PodResources(), form))
-        known = self._known.get(pod)
-        if known is None:
-            known = self._known[pod] = _Known(pod)
+        pod = self._by_value.setdefault(pod, pod)
+        known = self._known.setdefault(id(pod), _Known(pod))
         if len(known.forms) >= MAX_FORMS:
             del self._by_form[known.forms.pop(0)]
         known.forms.append(form)
@@ -79,11 +79,9 @@ class ListDecoder:
         return known.pod
 
     def _forget_all_but(self, pods: tuple[PodUse, ...]) -> None:
-        listed = set(map(id, pods))
-        if len(self._known) <= len(listed):
-            return
-        for gone in [known for known in self._known.values() if id(known.pod) not in listed]:
-            del self._known[gone.pod]
+        for identity in self._known.keys() - set(map(id, pods)):
+            gone = self._known.pop(identity)
+            del self._by_value[gone.pod]
             for form in gone.forms:
                 del self._by_form[form]
 
@@ -151,7 +149,7 @@ def pod_of(message: pb.PodResources) -> PodUse:
     return PodUse(
         namespace=message.namespace,
         name=message.name,
-        containers=tuple(_container(container) for container in message.containers),
+        containers=tuple(map(_container, message.containers)),
         cpus=frozenset(message.cpu_ids),
         memory=_memory(message.memory),
     )
@@ -163,7 +161,7 @@ def _container(message: pb.ContainerResources) -> ContainerUse:
         devices=_devices(message.devices),
         cpus=frozenset(message.cpu_ids),
         memory=_memory(message.memory),
-        claims=tuple(f"{one.claim_namespace}/{one.claim_name}" for one in message.dynamic_resources),
+        claims=tuple([f"{one.claim_namespace}/{one.claim_name}" for one in message.dynamic_resources]),
     )
 
 
@@ -171,9 +169,9 @@ def _devices(messages: Iterable[pb.ContainerDevices]) -> tuple[DeviceBlock, ...]
     """Return the blocks in an order of their own, for the kubelet's varies."""
     blocks = [
         DeviceBlock(
-            resource=ResourceName(one.resource_name),
-            ids=cast(tuple[DeviceId, ...], tuple(one.device_ids)),
-            nodes=_nodes(one),
+            cast(ResourceName, one.resource_name),
+            cast(tuple[DeviceId, ...], tuple(one.device_ids)),
+            _nodes(one),
         )
         for one in messages
     ]
@@ -188,17 +186,17 @@ def _block_order(block: DeviceBlock) -> tuple[object, ...]:
 
 def _memory(messages: Iterable[pb.ContainerMemory]) -> tuple[MemoryBlock, ...]:
     return tuple(
-        MemoryBlock(type=ResourceName(one.memory_type), size_bytes=one.size, nodes=_nodes(one))
-        for one in messages
+        [MemoryBlock(cast(ResourceName, one.memory_type), one.size, _nodes(one)) for one in messages]
     )
 
 
 def _nodes(message: pb.ContainerDevices | pb.ContainerMemory) -> tuple[int, ...]:
     """Return the NUMA nodes, ascending. Those that no kubelet mask can hold (-1 above all) say nothing."""
-    ids = [node.ID for node in message.topology.nodes]
-    if len(ids) == 1:
-        return (ids[0],) if 0 <= ids[0] <= MAX_NODE else ()
-    return tuple(sorted({node for node in ids if 0 <= node <= MAX_NODE}))
+    nodes = message.topology.nodes
+    if len(nodes) == 1:
+        node = nodes[0].ID
+        return (node,) if 0 <= node <= MAX_NODE else ()
+    return tuple(sorted({node.ID for node in nodes if 0 <= node.ID <= MAX_NODE}))
 
 
 def _parse(message: _M, raw: bytes) -> _M:

@@ -106,7 +106,7 @@ class _Scorer:
 
     def scores(self, mask: int) -> dict[ResourceName, int]:
         """Return the score of each weighted resource that has one."""
-        return {name: score for name, tally in self._tallies if (score := tally.usage(mask).score) > 0}
+        return {name: score for name, tally in self._tallies if (score := tally.score(mask)) > 0}
 
     def aggregate(self, scores: Mapping[ResourceName, int]) -> int:
         """Return the weighted mean, 0 without scores."""

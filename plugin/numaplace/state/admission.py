@@ -104,8 +104,8 @@ class AdmissionLog:
         new = {key for key in changed if len(entries[key]) > len(old.get(key, ()))}
         emptied = {key for key in changed if key in old and _is_emptied(old[key], entries[key])}
         if new:
-            return AdmissionLog(frozenset(entries.keys() - new - emptied), entries, pods, None)
-        complete = frozenset((self.complete & entries.keys()) - emptied)
+            return AdmissionLog(frozenset(entries).difference(new, emptied), entries, pods, None)
+        complete = self.complete.intersection(entries).difference(emptied)
         return replace(self, complete=complete, _entries=entries, _pods=pods)
 
     def asking(
@@ -125,7 +125,7 @@ class AdmissionLog:
         """Note a decision on the List observed last. If the pod is known, all others are complete."""
         complete = self.complete
         if admission.pod is not None:
-            complete = frozenset(self._entries.keys() - {admission.pod.key})
+            complete = frozenset(self._entries).difference((admission.pod.key,))
         first = now_seconds if self._decided_at_seconds is None else self._decided_at_seconds
         return replace(self, complete=complete, _decided_at_seconds=first)
 

@@ -45,16 +45,16 @@ class ShapeLog:
 
         A companion is held by more than half of them; its amount is the most frequent one.
         """
-        alike = [dict(shape) for shape in self.shapes if (resource, size) in shape]
+        alike = {shape: count for shape, count in Counter(self.shapes).items() if (resource, size) in shape}
         amounts: dict[ResourceName, Counter[int]] = {}
-        for shape in alike:
-            for other, amount in shape.items():
+        for shape, count in alike.items():
+            for other, amount in shape:
                 if other != resource:
-                    amounts.setdefault(other, Counter())[amount] += 1
+                    amounts.setdefault(other, Counter())[amount] += count
         return {
             other: min(counts, key=lambda amount: (-counts[amount], amount))
             for other, counts in sorted(amounts.items())
-            if counts.total() * 2 > len(alike)
+            if counts.total() * 2 > sum(alike.values())
         }
 
 

@@ -56,7 +56,8 @@ class Snapshot:
 
     def score(self, resource: ResourceName, mask: int) -> int:
         """Return the KEP-6007 score of the set: 1 and up, or 0 where there is no capacity."""
-        return self.usage(resource, mask).score
+        tally = self.tallies.get(resource)
+        return 0 if tally is None else tally.score(mask)
 
     def per_node(self, resource: ResourceName) -> Mapping[int, Usage]:
         """Return the usage of each single NUMA node. The sum counts a device of several nodes repeatedly."""

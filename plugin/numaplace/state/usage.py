@@ -63,20 +63,23 @@ class Tally:
         """Return the usage of the NUMA node set ``mask``."""
         found = self._known.get(mask)
         if found is None:
-            allocatable = allocated = 0
-            for group, capacity, used in self.groups:
-                if group & mask:
-                    allocatable += capacity
-                    allocated += used
-            found = self._known[mask] = Usage(allocatable, allocated)
+            found = self._known[mask] = Usage(*self._amounts(mask))
         return found
 
     def score(self, mask: int) -> int:
         """Return the score of the NUMA node set ``mask``."""
         found = self._scores.get(mask)
         if found is None:
-            found = self._scores[mask] = self.usage(mask).score
+            found = self._scores[mask] = utilization_score(*self._amounts(mask))
         return found
+
+    def _amounts(self, mask: int) -> tuple[int, int]:
+        allocatable = allocated = 0
+        for group, capacity, used in self.groups:
+            if group & mask:
+                allocatable += capacity
+                allocated += used
+        return allocatable, allocated
 
 
 def tally_of(capacity: Mapping[int, int], used: Mapping[int, int]) -> Tally:
