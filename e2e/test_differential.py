@@ -14,11 +14,19 @@ from typing import Any
 import pytest
 import yaml
 from harness.conformance import ConformanceProcess
-from harness.differential import Tally, compare_seeds, conformance_program, disagreements, simulated
+from harness.differential import (
+    Tally,
+    compare_seeds,
+    conformance_program,
+    disagreements,
+    public_cases,
+    simulated,
+)
 
 SCENARIOS = int(os.environ.get("NUMAPLACE_E2E_SCENARIOS", "5000"))
 FIRST_SEED = int(os.environ.get("NUMAPLACE_E2E_FIRST_SEED", "0"))
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "differential.yaml").read_text())
+PUBLIC = public_cases(Path(__file__).parent.parent / "tests" / "cases" / "scenarios")
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +39,13 @@ def test_kept_scenarios(case: dict[str, Any], program: Path) -> None:
     with ConformanceProcess(program) as process:
         kubelet = process.run(case["scenario"], preference=case["preference"])
         assert disagreements(kubelet, simulated(case["scenario"], preference=case["preference"])) == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_cases(name: str, program: Path) -> None:
+    with ConformanceProcess(program) as process:
+        kubelet = process.run(PUBLIC[name], preference="lowest")
+        assert disagreements(kubelet, simulated(PUBLIC[name], preference="lowest")) == []
 
 
 @pytest.mark.timeout(60 + SCENARIOS)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
 from numaplace.errors import NumaplaceError
 from numaplace.simulate.scenario.load import parse_scenario
 from numaplace.simulate.simulator.document import run_document
@@ -119,3 +120,21 @@ def shrunk(process: ConformanceProcess, scenario: Scenario, *, preference: Prefe
         return bool(disagreements(kubelet, mine))
 
     return shrink(scenario, fails, limit=400) if fails(scenario) else scenario
+
+
+def public_cases(folder: Path) -> dict[str, Scenario]:
+    """Return the scenarios of case files (tests/cases/scenarios) that are about a stock kubelet, by name.
+
+    Left out is what a kubelet cannot be told: a strategy, and anonymous initial allocations.
+    """
+    found: dict[str, Scenario] = {}
+    for file in sorted(folder.glob("*.yaml")):
+        case = yaml.safe_load(file.read_text())
+        for number, variant in enumerate(case["variants"]):
+            scenario = case["scenario"] | {
+                key: variant[key] for key in ("placement", "steps") if key in variant
+            }
+            scenario["kubelet"] = case["scenario"].get("kubelet", {}) | variant.get("kubelet", {})
+            if "placement" not in scenario and "allocated" not in scenario:
+                found[f"{case['id']} {variant.get('id', number)}"] = scenario
+    return found
