@@ -146,14 +146,18 @@ def _compare_masks(current: Hint, candidate: Hint, criteria: Criteria) -> Verdic
         distance_a, distance_b = criteria.distance(a), criteria.distance(b)
         if distance_a != distance_b:
             return Verdict(distance_b < distance_a, Rule.CLOSEST)
-    if (
-        criteria.strategy is not Strategy.NONE
-        and current.score > 0
-        and candidate.score > 0
-        and current.score != candidate.score
-    ):
-        return Verdict(_BETTER_SCORE[criteria.strategy](candidate.score, current.score), Rule.SCORE)
-    return Verdict(b < a, Rule.LOWEST_ID)
+    by_score = score_wins(criteria.strategy, candidate.score, over=current.score)
+    return Verdict(b < a, Rule.LOWEST_ID) if by_score is None else Verdict(by_score, Rule.SCORE)
+
+
+def score_wins(strategy: Strategy, score: int, *, over: int) -> bool | None:
+    """Return whether a score beats another one; ``None`` where scores do not decide.
+
+    They do not without a strategy, between equal scores, and for an unscored hint.
+    """
+    if strategy is Strategy.NONE or score <= 0 or over <= 0 or score == over:
+        return None
+    return _BETTER_SCORE[strategy](score, over)
 
 
 _BETTER_SCORE: dict[Strategy, Callable[[int, int], bool]] = {

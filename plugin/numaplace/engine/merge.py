@@ -4,7 +4,8 @@ The kubelet walks a provider's resources in Go's random map order; here they are
 that equal offers always merge to equal results. The order matters only where the comparison keeps the
 first of several hints with the same mask.
 
-This is the plain merge: it tries every combination of one hint per resource.
+This is the plain merge: it tries every combination of one hint per resource. The policies use the fast one
+(``fast_merge``), which this one explains and tests.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from numaplace.engine.compare import Rule
+from numaplace.engine.fast_merge import fast_merge
 from numaplace.engine.hint import NO_NODE, Hint
-from numaplace.engine.merge import ProvidersHints, ResourceHints, filter_providers_hints, merge
+from numaplace.engine.merge import ProvidersHints, ResourceHints, filter_providers_hints
 from numaplace.engine.options import MAX_ALLOWABLE_NUMA_NODES, PolicyName, PolicyOptions
 from numaplace.engine.select import Selection
 from numaplace.errors import InputError
@@ -75,7 +76,7 @@ class BestEffortPolicy:
     ) -> PolicyResult:
         """Merge all hints."""
         filtered = filter_providers_hints(providers_hints)
-        merged = merge(filtered, topology=topology, policy=self.name, options=options)
+        merged = fast_merge(filtered, topology=topology, policy=self.name, options=options)
         return PolicyResult(merged.hint, admit=True, selection=merged.selection)
 
 
@@ -89,7 +90,7 @@ class RestrictedPolicy:
     ) -> PolicyResult:
         """Merge all hints."""
         filtered = filter_providers_hints(providers_hints)
-        merged = merge(filtered, topology=topology, policy=self.name, options=options)
+        merged = fast_merge(filtered, topology=topology, policy=self.name, options=options)
         return PolicyResult(merged.hint, admit=merged.hint.preferred, selection=merged.selection)
 
 
@@ -103,7 +104,7 @@ class SingleNumaNodePolicy:
     ) -> PolicyResult:
         """Merge the preferred hints of one node; a result of all nodes means no affinity."""
         single = single_node_hints(filter_providers_hints(providers_hints))
-        merged = merge(single, topology=topology, policy=self.name, options=options)
+        merged = fast_merge(single, topology=topology, policy=self.name, options=options)
         hint = merged.hint
         if hint.mask == topology.mask:
             hint = replace(hint, mask=None, score=0)

@@ -67,7 +67,15 @@ def select(
             chosen = hint
     if structural is None:
         return None
-    chosen = chosen or structural
+    return conclude(by_mask, chosen=chosen or structural, structural=structural, criteria=criteria)
+
+
+def conclude(by_mask: dict[int, Hint], *, chosen: Hint, structural: Hint, criteria: Criteria) -> Selection:
+    """Return the outcome of a selection that has been made.
+
+    ``by_mask`` holds the first preferred hint of each mask, or the first one, in the order of the masks'
+    first hints. The chosen one is put in there.
+    """
     by_mask[chosen.mask or 0] = chosen
     return Selection(
         chosen=chosen,

@@ -1,0 +1,167 @@
+"""Combinations of one hint per resource, without walking their product.
+
+A combination is the meeting of its hints' keys, and the sums that make its score. There are two meetings:
+
+- ``Intersection``: keys are affinity masks within the machine; the merged mask is what all have in common.
+- ``Agreement``: keys are the affinities of preferred hints; they meet only if they are the same one. These
+  are the preferred combinations: all hints preferred, all affinities equal (``mergePermutation``).
+
+A hint for any node meets every key. Many combinations come to the same key, so one resource after another
+is met with a table of keys instead of with all combinations of the resources behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from numaplace.engine.hint import Hint
+from numaplace.engine.score import UNSCORED
+
+ANY_KEY = -1
+"""The key that meets every key and leaves it as it is (all bits set)."""
+NO_KEY = 0
+"""What two keys that do not meet come to: a combination without a common node."""
+
+
+class Sums(NamedTuple):
+    """What the scored hints of a combination add up to: weight times score, and weight."""
+
+    points: int
+    weight: int
+
+    @property
+    def score(self) -> int:
+        """The weighted mean, rounded down; 0 if no hint counts (``aggregate``)."""
+        return self.points // self.weight if self.weight else UNSCORED
+
+
+class Term(NamedTuple):
+    """One hint as a part of combinations: its key, and what it adds to their sums."""
+
+    key: int
+    points: int
+    weight: int
+
+
+Table = dict[int, Sums]
+"""The keys that combinations come to, in the order of their first combinations, with the sums of these.
+
+Combinations are in lexicographic order of the hints' positions, as the plain merge walks them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The masks to come to, all ``width`` wide and within the machine's ``default_mask``."""
+
+    masks: frozenset[int]
+    width: int
+    default_mask: int
+
+
+class Meeting(Protocol):
+    """How keys meet."""
+
+    def terms(self, hints: Iterable[Hint], weight: int, *, default_mask: int) -> list[Term]:
+        """Return the terms of one resource's hints, in order, without those that meet nothing."""
+
+    def meet(self, a: int, b: int) -> int:
+        """Return what two keys come to."""
+
+    def partners(self, key: int, keys: Mapping[int, object]) -> Iterator[int]:
+        """Yield those of ``keys`` that meet ``key``, in any order."""
+
+    def leads_to(self, key: int, aim: Aim) -> bool:
+        """Return whether a key may come to a mask of the aim; true too often rather than too rarely."""
+
+    def first(self, terms: Sequence[Term], rest: Table) -> Table:
+        """Put a resource in front of the resources of a table."""
+
+
+class Intersection:
+    """Masks meet in their common nodes."""
+
+    def terms(self, hints: Iterable[Hint], weight: int, *, default_mask: int) -> list[Term]:
+        """Take every hint."""
+        found = [
+            Term(default_mask if hint.mask is None else hint.mask & default_mask, *_sums(hint, weight))
+            for hint in hints
+        ]
+        return [term for term in found if term.key]
+
+    def meet(self, a: int, b: int) -> int:
+        """Return the common nodes."""
+        return a & b
+
+    def partners(self, key: int, keys: Mapping[int, object]) -> Iterator[int]:
+        """Yield the keys with a common node."""
+        return (other for other in keys if key & other)
+
+    def leads_to(self, key: int, aim: Aim) -> bool:
+        """Accept the masks, and what is wider: one of them may be within."""
+        return key & aim.default_mask in aim.masks or key.bit_count() > aim.width
+
+    def first(self, terms: Sequence[Term], rest: Table) -> Table:
+        """Meet each distinct mask with each key of the rest."""
+        table: Table = {NO_KEY: Sums(0, 0)}
+        for key, points, weight in _distinct(terms):
+            for other, (rest_points, rest_weight) in rest.items():
+                met = key & other
+                if met not in table:
+                    table[met] = Sums(points + rest_points, weight + rest_weight)
+        del table[NO_KEY]
+        return table
+
+
+class Agreement:
+    """Equal affinities of preferred hints meet."""
+
+    def terms(self, hints: Iterable[Hint], weight: int, *, default_mask: int) -> list[Term]:
+        """Take the preferred hints that have a node of the machine, or want any."""
+        return [
+            Term(ANY_KEY if hint.mask is None else hint.mask, *_sums(hint, weight))
+            for hint in hints
+            if hint.preferred and (hint.mask is None or hint.mask & default_mask)
+        ]
+
+    def meet(self, a: int, b: int) -> int:
+        """Return the affinity that both agree on."""
+        if a in (b, ANY_KEY):
+            return b
+        return a if b == ANY_KEY else NO_KEY
+
+    def partners(self, key: int, keys: Mapping[int, object]) -> Iterator[int]:
+        """Yield the same key and the one for any node."""
+        if key == ANY_KEY:
+            return iter(keys)
+        return (other for other in (key, ANY_KEY) if other in keys)
+
+    def leads_to(self, key: int, aim: Aim) -> bool:
+        """Accept the masks and any node."""
+        return key == ANY_KEY or key & aim.default_mask in aim.masks
+
+    def first(self, terms: Sequence[Term], rest: Table) -> Table:
+        """Look up each distinct key in the rest."""
+        rank = {key: position for position, key in enumerate(rest)}
+        table: Table = {}
+        for key, points, weight in _distinct(terms):
+            for other in sorted(self.partners(key, rest), key=rank.__getitem__):
+                met = self.meet(key, other)
+                if met not in table:
+                    table[met] = Sums(points + rest[other].points, weight + rest[other].weight)
+        return table
+
+
+def _sums(hint: Hint, weight: int) -> tuple[int, int]:
+    """Return what a hint adds; nothing for one that has no affinity or no score."""
+    return (weight * hint.score, weight) if hint.mask is not None and hint.score > 0 else (0, 0)
+
+
+def _distinct(terms: Iterable[Term]) -> Iterable[Term]:
+    """Return the first term of each key."""
+    first: dict[int, Term] = {}
+    for term in terms:
+        first.setdefault(term.key, term)
+    return first.values()
