@@ -1,7 +1,7 @@
 """Case files of tests/cases/scenarios: a scenario, and what comes of it in each variant.
 
-A variant may override parts of ``kubelet``, and replace ``placement`` and ``steps``. ``expect`` holds for each
-pod what is stated of it: of the container of a pod with one, or of those in ``containers``.
+A variant may override parts of ``kubelet``, and replace ``placement`` and ``steps``. ``expect`` holds for
+each pod what is stated of it: of the container of a pod with one, or of those in ``containers``.
 """
 
 from __future__ import annotations
