@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from numaplace.managers.cpu.policy import CpuPolicy, CpuPolicyConfig, NoneCpuPol
 from numaplace.managers.memory.machine import machine_memory
 from numaplace.managers.memory.policies import MEMORY_POLICIES, MemoryPolicy
 from numaplace.managers.memory.reserved import reserved_memory
+from numaplace.model.names import MEMORY, ResourceName
 from numaplace.model.topology import NumaTopology
 from numaplace.simulate.scenario.records import KubeletSettings, Machine, Scenario
 from numaplace.simulate.simulator.enforcement import How, how_to_enforce, kubelet_options
@@ -57,6 +58,18 @@ def managers_for(scenario: Scenario) -> Managers:
     return Managers(topology, options, merge, cpu, memory, how)
 
 
+def _check_reserved(reserved: Mapping[int, Mapping[ResourceName, int]], machine: Machine) -> None:
+    """Refuse what makes the kubelet's unsigned numbers wrap around: it would see memory without end."""
+    for node in machine.numa_nodes:
+        in_hugepages = sum(size for type_, size in node.sizes.items() if type_ != MEMORY)
+        for type_, kept in reserved[node.id].items():
+            there = node.sizes.get(type_, 0) - (in_hugepages if type_ == MEMORY else 0)
+            if kept > there:
+                raise InputError(
+                    f"reservedMemory of NUMA node {node.id}: {type_}: the node has {there} bytes"
+                )
+
+
 class _Problems:
     def __init__(self, settings: KubeletSettings) -> None:
         self.found: list[str] = []
@@ -82,7 +95,7 @@ def _options(settings: KubeletSettings) -> PolicyOptions:
 
 
 def _merge(settings: KubeletSettings, topology: NumaTopology, options: PolicyOptions) -> Merge | None:
-    policy = policy_for(settings.topology_policy, topology=topology, options=options)
+    policy = policy_for(settings.topology_policy.value, topology=topology, options=options)
     if policy.name is PolicyName.NONE:
         return None
 
@@ -102,7 +115,7 @@ def _cpu(settings: KubeletSettings, machine: Machine) -> CpuPolicy:
             options=settings.cpu_options,
             reserved_millicores=reserved_millicores(settings),
             reserved_cpus=settings.reserved_cpus,
-            topology_manager_policy=settings.topology_policy,
+            topology_manager_policy=settings.topology_policy.value,
             alpha=settings.gates.get("CPUManagerPolicyAlphaOptions", False),
             beta=settings.gates.get("CPUManagerPolicyBetaOptions", True),
         ),
@@ -110,14 +123,10 @@ def _cpu(settings: KubeletSettings, machine: Machine) -> CpuPolicy:
 
 
 def _memory(settings: KubeletSettings, machine: Machine) -> MemoryPolicy | None:
-    reserved = (
-        reserved_memory(
-            settings.reserved_memory,
-            nodes=machine.ids,
-            reservation=reserved_memory_bytes(settings, machine),
-        )
-        if settings.memory_policy != "None"
-        else {}
-    )
     sizes = {node.id: node.sizes for node in machine.numa_nodes}
+    reserved: dict[int, dict[ResourceName, int]] = {}
+    if settings.memory_policy != "None":
+        reservation = reserved_memory_bytes(settings, machine)
+        reserved = reserved_memory(settings.reserved_memory, nodes=machine.ids, reservation=reservation)
+        _check_reserved(reserved, machine)
     return MEMORY_POLICIES[settings.memory_policy](machine_memory(sizes, reserved))
