@@ -12,7 +12,7 @@ is met with a table of keys instead of with all combinations of the resources be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -51,6 +51,9 @@ Table = dict[int, Sums]
 Combinations are in lexicographic order of the hints' positions, as the plain merge walks them.
 """
 
+Best = dict[int, int]
+"""The keys that combinations of one weight come to, with the greatest points of each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Aim:
@@ -70,8 +73,11 @@ class Meeting(Protocol):
     def meet(self, a: int, b: int) -> int:
         """Return what two keys come to."""
 
-    def partners(self, key: int, keys: Mapping[int, object]) -> Iterator[int]:
-        """Yield those of ``keys`` that meet ``key``, in any order."""
+    def improve(self, best: Best, term: Term, rest: Best) -> None:
+        """Put a term in front of what ``rest`` holds the best points of, and raise those of ``best``.
+
+        Takes ``term.points`` as they are; the entry of ``NO_KEY``, if any, means nothing.
+        """
 
     def leads_to(self, key: int, aim: Aim) -> bool:
         """Return whether a key may come to a mask of the aim; true too often rather than too rarely."""
@@ -95,9 +101,14 @@ class Intersection:
         """Return the common nodes."""
         return a & b
 
-    def partners(self, key: int, keys: Mapping[int, object]) -> Iterator[int]:
-        """Yield the keys with a common node."""
-        return (other for other in keys if key & other)
+    def improve(self, best: Best, term: Term, rest: Best) -> None:
+        """Try every key."""
+        key, points, _ = term
+        known = best.get
+        for other, rest_points in rest.items():
+            met, value = key & other, points + rest_points
+            if value > known(met, value - 1):
+                best[met] = value
 
     def leads_to(self, key: int, aim: Aim) -> bool:
         """Accept the masks, and what is wider: one of them may be within."""
@@ -132,11 +143,11 @@ class Agreement:
             return b
         return a if b == ANY_KEY else NO_KEY
 
-    def partners(self, key: int, keys: Mapping[int, object]) -> Iterator[int]:
-        """Yield the same key and the one for any node."""
-        if key == ANY_KEY:
-            return iter(keys)
-        return (other for other in (key, ANY_KEY) if other in keys)
+    def improve(self, best: Best, term: Term, rest: Best) -> None:
+        """Look up the same key and the one for any node."""
+        for other in self._partners(term.key, rest):
+            met, value = self.meet(term.key, other), term.points + rest[other]
+            best[met] = max(best.get(met, value), value)
 
     def leads_to(self, key: int, aim: Aim) -> bool:
         """Accept the masks and any node."""
@@ -147,11 +158,14 @@ class Agreement:
         rank = {key: position for position, key in enumerate(rest)}
         table: Table = {}
         for key, points, weight in _distinct(terms):
-            for other in sorted(self.partners(key, rest), key=rank.__getitem__):
+            for other in sorted(self._partners(key, rest), key=rank.__getitem__):
                 met = self.meet(key, other)
                 if met not in table:
                     table[met] = Sums(points + rest[other].points, weight + rest[other].weight)
         return table
+
+    def _partners(self, key: int, keys: Collection[int]) -> Iterable[int]:
+        return keys if key == ANY_KEY else [other for other in (key, ANY_KEY) if other in keys]
 
 
 def _sums(hint: Hint, weight: int) -> tuple[int, int]:

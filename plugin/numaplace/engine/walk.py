@@ -4,6 +4,8 @@ The fold keeps a current hint and replaces it by each combination that beats it,
 beats what is not an order here: a mask that comes back with another score never replaces itself, and scores
 pass over unscored hints. So the fold itself is followed, but only into branches that can change it: per
 resource, a table tells which masks the resources behind it can still come to, and with which best sums.
+
+For a strategy that looks for the least score, points are negative here, so that greater ones are better.
 """
 
 from __future__ import annotations
@@ -13,24 +15,24 @@ from typing import NamedTuple
 
 from numaplace.engine.compare import score_wins
 from numaplace.engine.hint import Hint
-from numaplace.engine.terms import ANY_KEY, Aim, Meeting, Sums, Term
+from numaplace.engine.score import UNSCORED
+from numaplace.engine.terms import ANY_KEY, NO_KEY, Aim, Best, Meeting, Sums, Term
 from numaplace.model.names import Strategy
 
+Tail = dict[int, Best]
+"""What the last resources can come to, per sum of their weights."""
 
-class Goal(NamedTuple):
-    """A mask that a branch can come to, with sums that no branch to it of equal weight improves on."""
 
-    mask: int
-    points: int
+class Goals(NamedTuple):
+    """The masks that branches of equal weight can come to, with the best points of each, and of all."""
+
     weight: int
+    greatest: int
+    points: Best
 
 
 class OutOfStepsError(Exception):
     """The fold changes its mind too often to follow it."""
-
-
-Tail = dict[int, dict[int, int]]
-"""Per key that the last resources can come to, and per weight of them: their best points."""
 
 
 class Walk:
@@ -40,12 +42,20 @@ class Walk:
         self, levels: Sequence[Sequence[Term]], meeting: Meeting, *, aim: Aim, strategy: Strategy
     ) -> None:
         self._meeting, self._aim, self._strategy = meeting, aim, strategy
-        self._levels = [[term for term in terms if meeting.leads_to(term.key, aim)] for terms in levels]
+        self._sign = -1 if strategy is Strategy.LEAST_ALLOCATED else 1
+        self._levels = [
+            [
+                Term(key, self._sign * points, weight)
+                for key, points, weight in terms
+                if meeting.leads_to(key, aim)
+            ]
+            for terms in levels
+        ]
         self._tails = self._all_tails()
-        self._goals: list[dict[int, list[Goal]]] = [{} for _ in self._tails]
+        self._goals: list[dict[int, list[Goals]]] = [{} for _ in self._tails]
         self._steps = 0
         self._mask: int | None = None
-        self._score = 0
+        self._score = UNSCORED
 
     def pick(self, *, preferred: bool, steps: int) -> Hint:
         """Return the hint that the fold ends with; ``preferred`` is that of all the combinations.
@@ -59,7 +69,8 @@ class Walk:
 
     def _visit(self, depth: int, key: int, sums: Sums) -> None:
         if depth == len(self._levels):
-            self._mask, self._score = key & self._aim.default_mask, sums.score
+            self._mask = key & self._aim.default_mask
+            self._score = self._score_of(*sums)
             return
         for term in self._levels[depth]:
             met = self._meeting.meet(key, term.key)
@@ -72,60 +83,69 @@ class Walk:
         found = self._goals[depth].get(key)
         if found is None:
             found = self._goals[depth][key] = self._goals_from(depth, key)
-        self._steps -= len(found) + 1
-        if self._steps < 0:
-            raise OutOfStepsError
-        points, weight = sums
-        for goal in found:
-            total = weight + goal.weight
-            if self._beats(goal.mask, (points + goal.points) // total if total else 0):
-                return True
-        return False
+        self._spend(1)
+        return any(self._can_beat(goals, sums) for goals in found)
 
-    def _beats(self, mask: int, score: int) -> bool:
+    def _can_beat(self, goals: Goals, sums: Sums) -> bool:
         if self._mask is None:
             return True
-        if mask == self._mask:
+        weight = goals.weight + sums.weight
+        best_score = self._score_of(sums.points + goals.greatest, weight)
+        # Most branches end here.
+        if score_wins(self._strategy, self._score, over=best_score):
             return False
-        by_score = score_wins(self._strategy, score, over=self._score)
-        return mask < self._mask if by_score is None else by_score
+        self._spend(len(goals.points))
+        for mask, points in goals.points.items():
+            if mask != self._mask:
+                score = self._score_of(sums.points + points, weight)
+                by_score = score_wins(self._strategy, score, over=self._score)
+                if by_score or (by_score is None and mask < self._mask):
+                    return True
+        return False
 
-    def _goals_from(self, depth: int, key: int) -> list[Goal]:
-        tail, best = self._tails[depth], self._best
-        goals: dict[tuple[int, int], int] = {}
-        for other in self._meeting.partners(key, tail):
-            mask = self._meeting.meet(key, other) & self._aim.default_mask
-            if mask in self._aim.masks:
-                for weight, points in tail[other].items():
-                    at = mask, weight
-                    goals[at] = best(goals[at], points) if at in goals else points
-        return [Goal(mask, points, weight) for (mask, weight), points in goals.items()]
+    def _score_of(self, points: int, weight: int) -> int:
+        return self._sign * points // weight if weight else UNSCORED
+
+    def _spend(self, steps: int) -> None:
+        self._steps -= steps
+        if self._steps < 0:
+            raise OutOfStepsError
+
+    def _goals_from(self, depth: int, key: int) -> list[Goals]:
+        found = []
+        for weight, rest in self._tails[depth].items():
+            met: Best = {}
+            self._meeting.improve(met, Term(key, 0, 0), rest)
+            goals: Best = {}
+            for one, points in met.items():
+                mask = one & self._aim.default_mask
+                if mask in self._aim.masks:
+                    goals[mask] = max(goals.get(mask, points), points)
+            if goals:
+                found.append(Goals(weight, max(goals.values()), goals))
+        return found
 
     def _all_tails(self) -> list[Tail]:
         """Return the tail behind each resource; that of the last one is empty."""
-        tails: list[Tail] = [{ANY_KEY: {0: 0}}]
+        tails: list[Tail] = [{0: {ANY_KEY: 0}}]
         for terms in reversed(self._levels[1:]):
             tails.append(self._longer(terms, tails[-1]))
         return tails[::-1]
 
     def _longer(self, terms: Sequence[Term], rest: Tail) -> Tail:
-        best = self._best
-        distinct: dict[tuple[int, int], int] = {}
-        for key, points, weight in terms:
-            at = key, weight
-            distinct[at] = best(distinct[at], points) if at in distinct else points
+        distinct: dict[tuple[int, int], Term] = {}
+        for term in terms:
+            at = term.key, term.weight
+            distinct[at] = max(distinct.get(at, term), term)
         tail: Tail = {}
-        for (key, weight), points in distinct.items():
-            for other in self._meeting.partners(key, rest):
-                met = self._meeting.meet(key, other)
-                if not self._meeting.leads_to(met, self._aim):
-                    continue
-                sums = tail.setdefault(met, {})
-                for rest_weight, rest_points in rest[other].items():
-                    total, value = weight + rest_weight, points + rest_points
-                    sums[total] = best(sums[total], value) if total in sums else value
-        return tail
-
-    def _best(self, a: int, b: int) -> int:
-        """Return the better of two sums of points of equal weight."""
-        return max(a, b) if self._strategy is Strategy.MOST_ALLOCATED else min(a, b)
+        for term in distinct.values():
+            for weight, best in rest.items():
+                self._meeting.improve(tail.setdefault(term.weight + weight, {}), term, best)
+        return {
+            weight: {
+                key: points
+                for key, points in best.items()
+                if key != NO_KEY and self._meeting.leads_to(key, self._aim)
+            }
+            for weight, best in tail.items()
+        }
