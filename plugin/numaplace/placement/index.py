@@ -11,11 +11,12 @@ from numaplace.model.names import DeviceId
 
 @dataclass(frozen=True, slots=True)
 class DeviceIndex:
-    """Per device id its natural-order rank, NUMA mask (0 = no topology) and group."""
+    """Per device id its natural-order rank, NUMA mask (0 = no topology) and group; the ids on each node."""
 
     rank: Mapping[DeviceId, int]
     mask: Mapping[DeviceId, int]
     group: Mapping[DeviceId, str]
+    on_node: Mapping[int, frozenset[DeviceId]]
 
     def ordered(self, ids: Iterable[DeviceId]) -> list[DeviceId]:
         """Return the distinct ids in natural order; ids that are not in the inventory come last."""
@@ -33,4 +34,8 @@ def index_devices(devices: Iterable[Device]) -> DeviceIndex:
         rank={device.id: rank for rank, device in enumerate(ordered)},
         mask={device.id: device.mask for device in ordered},
         group={device.id: device.group or device.id for device in ordered},
+        on_node={
+            node: frozenset(device.id for device in ordered if node in device.nodes)
+            for node in {node for device in ordered for node in device.nodes}
+        },
     )

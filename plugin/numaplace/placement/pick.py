@@ -44,16 +44,15 @@ def pick_devices(
 
 
 def _pools(
-    offered: Collection[DeviceId], index: DeviceIndex, nodes: Sequence[int]
-) -> Iterator[Collection[DeviceId]]:
+    offered: Iterable[DeviceId], index: DeviceIndex, nodes: Sequence[int]
+) -> Iterator[frozenset[DeviceId]]:
     """Split the offered ids by the first of ``nodes`` that they are on; the rest is the last pool."""
-    rest, mask_of = offered, index.mask.get
+    rest = frozenset(offered)
     for node in nodes:
-        bit = 1 << node
-        here = [device_id for device_id in rest if mask_of(device_id, 0) & bit]
+        here = rest & index.on_node.get(node, frozenset())
         if here:
             yield here
-            rest = [device_id for device_id in rest if not mask_of(device_id, 0) & bit]
+            rest -= here
     if rest:
         yield rest
 

@@ -88,25 +88,29 @@ class AdmissionLog:
     complete: frozenset[PodKey] = frozenset()
     _entries: Mapping[PodKey, tuple[PodUse, ...]] = field(default_factory=dict, repr=False)
     _pods: Sequence[PodUse] | None = field(default=None, repr=False, compare=False)
+    _objects: Mapping[int, PodUse] = field(default_factory=dict, repr=False, compare=False)
     _decided_at_seconds: float | None = None
 
     def observed(self, pods: Sequence[PodUse]) -> AdmissionLog:
         """Note a List. Pods that are new in it make all others complete; pods that are gone are forgotten."""
         if pods is self._pods:
             return self
-        entries: dict[PodKey, tuple[PodUse, ...]] = {}
-        for pod in pods:
-            key = (pod.namespace, pod.name)
-            entries[key] = (*entries[key], pod) if key in entries else (pod,)
-        old = self._entries
-        # Most pods are the same objects as before: the comparison costs next to nothing then.
-        changed = [key for key, uses in entries.items() if old.get(key) != uses]
+        old, entries = self._entries, self._entries
+        objects = dict(zip(map(id, pods), pods, strict=True))
+        changed: Collection[PodKey]
+        if self._objects and len(objects) == len(pods):
+            entries, changed = _updated(old, self._objects, objects)
+        else:
+            # The first List, or one with an object twice.
+            entries = _by_key(pods)
+            changed = entries.keys()
+            objects = objects if len(objects) == len(pods) else {}
         new = {key for key in changed if len(entries[key]) > len(old.get(key, ()))}
         emptied = {key for key in changed if key in old and _is_emptied(old[key], entries[key])}
         if new:
-            return AdmissionLog(frozenset(entries).difference(new, emptied), entries, pods, None)
+            return AdmissionLog(frozenset(entries).difference(new, emptied), entries, pods, objects)
         complete = self.complete.intersection(entries).difference(emptied)
-        return replace(self, complete=complete, _entries=entries, _pods=pods)
+        return replace(self, complete=complete, _entries=entries, _pods=pods, _objects=objects)
 
     def asking(
         self, pods: Sequence[PodUse], resource: ResourceName, *, latest: Grant | None = None
@@ -128,6 +132,38 @@ class AdmissionLog:
             complete = frozenset(self._entries).difference((admission.pod.key,))
         first = now_seconds if self._decided_at_seconds is None else self._decided_at_seconds
         return replace(self, complete=complete, _decided_at_seconds=first)
+
+
+Entries = Mapping[PodKey, tuple[PodUse, ...]]
+
+
+def _by_key(pods: Sequence[PodUse]) -> Entries:
+    entries: dict[PodKey, tuple[PodUse, ...]] = {}
+    for pod in pods:
+        entries[pod.key] = (*entries.get(pod.key, ()), pod)
+    return entries
+
+
+def _updated(
+    old: Entries, before: Mapping[int, PodUse], now: Mapping[int, PodUse]
+) -> tuple[Entries, set[PodKey]]:
+    """Return the entries with the pods that came and without those that went, and the keys that changed.
+
+    Most pods are the same objects as before, and are not looked at. ``before`` and ``now`` are by ``id``.
+    """
+    entries = dict(old)
+    changed = set()
+    for identity in before.keys() - now.keys():
+        gone = before[identity]
+        left = tuple(one for one in entries.pop(gone.key) if one is not gone)
+        if left:
+            entries[gone.key] = left
+            changed.add(gone.key)
+    for identity in now.keys() - before.keys():
+        came = now[identity]
+        entries[came.key] = (*entries.get(came.key, ()), came)
+        changed.add(came.key)
+    return entries, changed & entries.keys()
 
 
 def _is_emptied(before: tuple[PodUse, ...], now: tuple[PodUse, ...]) -> bool:

@@ -189,7 +189,7 @@ class ContributionCache:
     def state(self, resource: ResourceName, table: DeviceTable, in_use: frozenset[DeviceId]) -> ResourceState:
         """Return the state of a resource; the last one, with its answers, if nothing of it changed."""
         old = self._states.get(resource)
-        if old is not None and old.table is table and old.in_use == in_use:
+        if old is not None and old.table is table and (old.in_use is in_use or old.in_use == in_use):
             return old
         state = self._states[resource] = ResourceState(table, in_use, table.tally(in_use))
         return state

@@ -84,13 +84,12 @@ class Ledger:
         listed = self._listed if same else (cache or ContributionCache()).totals(pods).devices
         grants = _still_in_flight(self._grants, listed, pods, now_seconds=now_seconds)
         freed = self._freed
-        if listed != self._listed or grants != self._grants:
-            before, after = _busy(self._listed, self._grants), _busy(listed, grants)
-            for resource in before.keys() | after.keys():
-                old, new = before.get(resource, NO_IDS), after.get(resource, NO_IDS)
-                if old != new:
-                    freed = _unfreed(freed, resource, new - old)
-                    freed = _now_freed(freed, resource, old - new, now_seconds=now_seconds)
+        before, after = _busy(self._listed, self._grants), _busy(listed, grants)
+        for resource in before.keys() | after.keys():
+            old, new = before.get(resource, NO_IDS), after.get(resource, NO_IDS)
+            if old is not new and old != new:
+                freed = _unfreed(freed, resource, new - old)
+                freed = _now_freed(freed, resource, old - new, now_seconds=now_seconds)
         return replace(self, _grants=grants, _freed=freed, _listed=listed, _pods=pods)
 
     def offered(self, resource: ResourceName, ids: Collection[DeviceId], *, now_seconds: float) -> Ledger:

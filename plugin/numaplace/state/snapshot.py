@@ -163,8 +163,12 @@ def build_snapshot(
     nothing: frozenset[DeviceId] = frozenset()
     states: dict[ResourceName, ResourceState] = {}
     for resource in tables.keys() | listed.keys() | granted.keys():
-        in_use = listed.get(resource, nothing) | granted.get(resource, nothing)
-        in_use -= offered.get(resource, nothing)
+        # Listed ones alone, in nearly every snapshot: then the set is taken as it is.
+        in_use = listed.get(resource, nothing)
+        if resource in granted:
+            in_use |= granted[resource]
+        if resource in offered and not in_use.isdisjoint(offered[resource]):
+            in_use -= offered[resource]
         states[resource] = cache.state(resource, tables.get(resource, NO_DEVICES), in_use)
     tallies = {resource: state.tally for resource, state in states.items()}
     tallies.update(_other_tallies(totals, capacity))
