@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from daemon_site import GPU, SIZES, VF, Served, Site, http_anywhere, total, until
+from grpc import StatusCode, aio
 from numaplace.daemon.sources import source_of
 from numaplace.devices.scan import Scan
+from numaplace.kubelet.api import deviceplugin_pb2 as pb
 
 WIDGET = "example.com/widget"
 
@@ -71,6 +73,26 @@ async def test_a_device_in_use_outlives_a_rescan_that_cannot_see_it(site: Site) 
         await rescanned(served, VF, times=6)
         await site.kubelet.wait_until(lambda: free not in site.kubelet._node.devices.published(VF))
         assert held in site.kubelet.allocatable(VF)
+
+
+async def test_allocate_answers_for_a_vanished_device_and_refuses_a_stranger(site: Site) -> None:
+    """Without its device a container would start and fail later; with an error its pod says why."""
+    async with site.serving() as served, site.plugin(VF) as stub:
+        gone = min(site.kubelet.allocatable(VF))
+        site.host.remove(gone)
+        clock = iter(range(100, 2000, 20))
+        served.node._resources[VF]._service._clock = lambda: float(next(clock))
+        await rescanned(served, VF, times=6)
+        assert gone not in {one.id for one in served.node._resources[VF]._service.devices().devices}
+        reply = await stub.Allocate(request_of(gone), timeout=10)
+        assert reply.container_responses[0].envs["PCIDEVICE_INTEL_COM_SRIOV_VF"] == gone
+        with pytest.raises(aio.AioRpcError, match=r"unknown device ids: 0000:ff:1f\.7") as refused:
+            await stub.Allocate(request_of(gone, "0000:ff:1f.7"), timeout=10)
+        assert refused.value.code() is StatusCode.NOT_FOUND
+
+
+def request_of(*ids: str) -> pb.AllocateRequest:
+    return pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
 
 
 async def test_a_device_of_two_resources_belongs_to_the_first(site: Site) -> None:
