@@ -25,10 +25,19 @@ def test_a_container_gets_what_the_existing_device_plugin_gives(case: Any, host:
     assert not edits.annotations
 
 
-def test_vhost_nodes_that_the_host_lacks_are_not_given_and_are_warned_of(host: Any, source: Any) -> None:
+@pytest.mark.parametrize(
+    ("there", "missing", "named"),
+    [("vhost-net", "/dev/net/tun", True), ("net/tun", "/dev/vhost-net", False)],
+)
+def test_vhost_nodes_that_the_host_lacks_are_not_given_and_are_warned_of(
+    host: Any, source: Any, there: str, missing: str, named: bool
+) -> None:
     host.pf(PF, "ens1f0", vfs=1)
-    host.node("vhost-net")
+    host.node(there)
     scan = source("sriov", vhost_net=True).scan()
-    assert [device.edits.device_nodes for device in scan.devices] == [()]
+    (edits,) = (device.edits for device in scan.devices)
+    assert edits.device_nodes == ()
+    ((info,),) = (by_address.values() for by_address in edits.env_json.values())
+    assert ("vhost" in info) is named, "the existing plugin leaves it out without /dev/vhost-net"
     assert len(scan.warnings) == 1
-    assert "sriov.vhostNet: /dev/net/tun is missing" in scan.warnings[0]
+    assert f"sriov.vhostNet: {missing} is missing" in scan.warnings[0]

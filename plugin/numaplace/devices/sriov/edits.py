@@ -44,7 +44,7 @@ def edits_of(
         parts[name] = provide(vf)
     if spec.rdma:
         parts["rdma"] = _rdma(vf, devfs)
-    if spec.vhost_net:
+    if spec.vhost_net and exists(devfs / VHOST_NODES[0]):
         parts["vhost"] = _vhost(devfs)
     if problem := next((part.problem for part in parts.values() if part.problem), ""):
         return problem
