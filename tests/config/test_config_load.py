@@ -111,13 +111,13 @@ def test_bare_values_are_what_the_user_sees(tmp_path):
     text = """
     resources:
       - name: intel.com/vf
-        sriov: {vendors: [8086, 0123], pciAddresses: [0000:18:02.0], drivers: [no, iavf]}
+        sriov: {vendors: [8086, 0123], pciAddresses: [0000:18:02.0, 10000:e1:00.1], drivers: [no, iavf]}
     steering: {mode: off}
     http: {address: off}
     """
     config = load(tmp_path, text)
     assert config.resources[0].sriov.vendors == ("8086", "0123")
-    assert config.resources[0].sriov.pci_addresses == ("0000:18:02.0",)
+    assert config.resources[0].sriov.pci_addresses == ("0000:18:02.0", "10000:e1:00.1")
     assert config.resources[0].sriov.drivers == ("no", "iavf")
     assert config.steering.mode is SteeringMode.OFF
     assert config.http.listen is None

@@ -64,7 +64,7 @@ class ClusterMode(StrEnum):
 _STRATEGY = choice(Strategy, also={"": Strategy.NONE}, note=" (empty is none)")
 _PCI_ID = matching(r"[0-9a-fA-F]{4}", "four hexadecimal digits, such as 8086")
 _PCI_ADDRESS = matching(
-    r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", "a PCI address such as 0000:18:02.0"
+    r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]", "a PCI address such as 0000:18:02.0"
 )
 _DRIVER = matching(r"[A-Za-z0-9_-]{1,63}", "a driver's name, such as vfio-pci")
 _SOCKET: Kind[Path | None] = path(longest_bytes=MAX_SOCKET_PATH_BYTES)
