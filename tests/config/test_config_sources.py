@@ -125,6 +125,9 @@ def _selection(resource: dict) -> str:
     return repr({key: value for key, value in resource.get("sriov", resource).items() if value})
 
 
+# The fixture is a folder that each example overwrites; a busy machine is no fault of the test.
+UNHURRIED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
 RESOURCES = st.lists(
     st.one_of(
         st.fixed_dictionaries({"gpu": st.fixed_dictionaries({"vendor": st.sampled_from(["nvidia", "amd"])})}),
@@ -148,7 +151,7 @@ RESOURCES = st.lists(
 )
 
 
-@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=60, suppress_health_check=UNHURRIED)
 @given(
     overrides=st.dictionaries(st.sampled_from(sorted(OTHER_VALUES)), st.just(None)),
     resources=RESOURCES,
@@ -166,7 +169,7 @@ def test_the_effective_configuration_is_json():
     assert msgspec.json.decode(msgspec.json.encode(as_document(Config())))["deadline"] == "200ms"
 
 
-@hypothesis_settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=150, suppress_health_check=UNHURRIED)
 @given(text=st.one_of(st.text(), st.text(alphabet="abc:{}[]-&*!'\"#\n ,?|>")))
 def test_any_text_is_loaded_or_refused(text, tmp_path):
     file: Path = tmp_path / "c.yaml"
