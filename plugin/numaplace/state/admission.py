@@ -123,6 +123,8 @@ class AdmissionLog:
         since = self._decided_at_seconds
         if latest is not None and (since is None or latest.at_seconds < since):
             latest = None
+        if pods is self._pods:
+            pods = [pod for key in self._entries.keys() - self.complete for pod in self._entries[key]]
         return asking(pods, resource, self.complete, latest=latest)
 
     def decided(self, admission: Admission, *, now_seconds: float) -> AdmissionLog:
