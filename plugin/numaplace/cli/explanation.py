@@ -8,9 +8,11 @@ from typing import Any
 from numaplace.cli.outcome import NOTHING, amount, numa, request_text, steps_table
 from numaplace.cli.table import BOLD, paint, render_table
 from numaplace.engine.compare import Rule
-from numaplace.engine.options import PolicyName
+from numaplace.engine.options import PolicyName, PolicyOptions
 from numaplace.model.mask import width
 from numaplace.model.names import ResourceName, Strategy
+from numaplace.placement.reasons import Placement
+from numaplace.placement.text import why
 from numaplace.simulate.simulator.document import numa_list, step_document
 from numaplace.simulate.simulator.explain import DecisionView, Explanation, MaskView
 
@@ -37,9 +39,40 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
         "policy": str(explanation.policy),
         "scope": str(explanation.scope),
         "enforcement": str(explanation.enforcement),
-        "strategy": str(explanation.options.strategy),
-        "weights": explanation.options.weights.text,
+        "strategy": str(_strategist(explanation).strategy),
+        "weights": _strategist(explanation).weights.text,
         "decisions": [_decision_document(explanation, one) for one in explanation.decisions],
+        "placements": [
+            _placement_document(container.name, resource, placement)
+            for container in explanation.created.containers
+            for resource, placement in container.placements.items()
+        ],
+    }
+
+
+def _strategist(explanation: Explanation) -> PolicyOptions:
+    """Return the options of the one who knows the strategy."""
+    return explanation.plugin or explanation.options
+
+
+def _placement_document(container: str, resource: ResourceName, placement: Placement) -> dict[str, Any]:
+    return {
+        "container": container,
+        "resource": resource,
+        "ids": list(placement.ids),
+        "numa": numa_list(placement.mask),
+        "structural": numa_list(placement.structural),
+        "decidedBy": None if placement.rule is None else str(placement.rule),
+        "candidates": [
+            {
+                "numa": numa_list(one.mask),
+                "preferred": one.preferred,
+                "score": one.score,
+                "scores": dict(one.scores),
+            }
+            for one in placement.candidates
+        ],
+        "why": why(placement),
     }
 
 
@@ -94,18 +127,38 @@ def as_text(explanation: Explanation, *, colour: bool = False) -> str:
             "The Topology Manager's policy is none: no manager is asked where it could give what, and "
             "nothing is aligned."
         )
+    parts.extend(_placement_texts(explanation, colour=colour))
     parts.append(steps_table([explanation.created], colour=colour))
     return "\n\n".join(parts)
 
 
+def _placement_texts(explanation: Explanation, *, colour: bool) -> Iterator[str]:
+    """Yield what the plugin weighed for each resource that it was asked for."""
+    weights = _strategist(explanation).weights
+    for container in explanation.created.containers:
+        for resource, placement in container.placements.items():
+            lines = [f"Container {container.name}, {resource}: the plugin is asked which devices it prefers"]
+            names = sorted({name for one in placement.candidates for name in one.scores})
+            rows = [["", *(f"weight {weights.of(name)}" for name in names), "", ""]] if names else []
+            for one in placement.candidates:
+                outcome = "chosen" if one.mask == placement.mask else NOTHING
+                scores = [str(one.scores.get(name, NOTHING)) for name in names]
+                rows.append([numa(one.mask), *scores, str(one.score or NOTHING), outcome])
+            if rows:
+                headings = ("NUMA", *names, "SCORE", "OUTCOME")
+                lines.append(render_table(headings, rows, colour=colour))
+            yield "\n".join([*lines, f"{why(placement)}."])
+
+
 def _heading(explanation: Explanation, *, colour: bool) -> str:
-    options = explanation.options
+    options = _strategist(explanation)
     settings = [f"Topology Manager {explanation.policy}", f"scope {explanation.scope}"]
     if options.strategy is not Strategy.NONE:
-        settings.append(f"strategy {options.strategy}")
+        by = " in the plugin" if explanation.plugin else ""
+        settings.append(f"strategy {options.strategy}{by}")
         if options.weights.text:
             settings.append(f"weights {options.weights.text}")
-    if options.prefer_closest:
+    if explanation.options.prefer_closest:
         settings.append("prefer-closest-numa-nodes")
     verdict = "admitted" if explanation.created.admitted else f"refused, {explanation.created.reason}"
     title = paint(f"Pod {explanation.pod.name}: {verdict}", BOLD, colour=colour)

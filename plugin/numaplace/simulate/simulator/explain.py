@@ -18,6 +18,7 @@ from numaplace.managers.pod import Amounts, Pod
 from numaplace.model.mask import nodes_of, width
 from numaplace.model.names import CPU, ResourceName
 from numaplace.simulate.scenario.records import Create, Enforcement, Scenario
+from numaplace.simulate.simulator.enforcement import plugin_options
 from numaplace.simulate.simulator.results import Created, NodeUse
 from numaplace.simulate.simulator.run import Simulator
 
@@ -70,7 +71,10 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A pod's admission and all that led to it."""
+    """A pod's admission and all that led to it.
+
+    ``options`` are the Topology Manager's, ``plugin`` the plugin's, None if it has no say.
+    """
 
     created: Created
     pod: Pod
@@ -78,6 +82,7 @@ class Explanation:
     scope: Scope
     enforcement: Enforcement
     options: PolicyOptions
+    plugin: PolicyOptions | None = None
     decisions: tuple[DecisionView, ...] = field(default_factory=tuple)
 
 
@@ -109,6 +114,7 @@ def explain(scenario: Scenario, pod: str | None = None) -> Explanation:
         scope=settings.scope,
         enforcement=scenario.placement.enforcement,
         options=options,
+        plugin=plugin_options(scenario.placement) if simulator.managers.how.plugin_prefers else None,
         decisions=tuple(
             _decision(create.pod, decision, use, criteria)
             for decision, use in zip(created.decisions, uses, strict=True)
