@@ -1,4 +1,4 @@
-"""Property tests must not fail because the machine is busy: no time limit for an example, nor for making it."""
+"""Property tests must not fail on a busy machine: no time limit for an example, nor for making it."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def test_allocate_answers_for_a_vanished_device_and_refuses_a_stranger(sit
         await rescanned(served, VF, times=6)
         assert gone not in {one.id for one in served.node._resources[VF]._service.devices().devices}
         reply = await stub.Allocate(request_of(gone), timeout=10)
-        assert reply.container_responses[0].envs["PCIDEVICE_INTEL_COM_SRIOV_VF"] == gone
+        assert reply.container_responses[0].envs["PCIDEVICE_INTEL_COM_VF"] == gone
         with pytest.raises(aio.AioRpcError, match=r"unknown device ids: 0000:ff:1f\.7") as refused:
             await stub.Allocate(request_of(gone, "0000:ff:1f.7"), timeout=10)
         assert refused.value.code() is StatusCode.NOT_FOUND
