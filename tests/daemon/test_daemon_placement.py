@@ -8,6 +8,7 @@ import random
 import pytest
 from daemon_site import GPU, SIZES, VF, Site, pod, preferred
 from numaplace.kubelet.emulator import ContainerSpec
+from numaplace.model.names import ResourceName
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -41,6 +42,31 @@ async def test_a_resource_may_have_its_own_strategy(site: Site) -> None:
         await site.admit("there", {VF: 1, GPU: 1}, affinity=0b10)
         assert await site.nodes("vf", {VF: 1}) == {1}
         assert await site.nodes("gpu", {GPU: 1}) == {0}
+
+
+@pytest.mark.parametrize(("closest", "landed"), [(False, {"w0", "w1"}), (True, {"w0", "w2"})])
+async def test_the_closest_numa_nodes_if_wanted(site: Site, closest: bool, landed: set[str]) -> None:
+    near = {0: 2, 2: 0, 1: 3, 3: 1}
+    for node, other in near.items():
+        row = [10 if one == node else 12 if one == other else 32 for one in range(4)]
+        site.host.numa_node(node, distances=row)
+    widget = ResourceName("example.com/widget")
+    file = site.root / "widgets.yaml"
+    file.write_text("".join(f"- {{id: w{node}, numaNode: {node}}}\n" for node in range(4)))
+    resources = [{"name": widget, "declared": {"file": str(file)}}]
+    async with site.serving(resources=resources, strategy="none", preferClosestNUMANodes=closest):
+        admission = await site.admit("two", {widget: 2})
+    assert set(admission.containers["main"][widget]) == landed
+
+
+@pytest.mark.parametrize(("allowed", "warned"), [(8, True), (9, False)])
+async def test_more_numa_nodes_than_allowed_are_warned_of(site: Site, allowed: int, warned: bool) -> None:
+    for node in range(9):
+        site.host.numa_node(node)
+    async with site.serving(maxAllowableNUMANodes=allowed) as served:
+        lines = [line for line in served.log.troubles if "maxAllowableNUMANodes" in line["event"]]
+    assert bool(lines) is warned
+    assert all(line["numa_nodes"] == 9 for line in lines)
 
 
 @pytest.mark.parametrize("order", [(VF, GPU), (GPU, VF)])
