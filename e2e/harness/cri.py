@@ -1,8 +1,7 @@
 """A stub container runtime: it runs nothing, remembers everything.
 
-The kubelet speaks CRI v1 to it over a unix socket. It lives in the test process, so it survives a
-kubelet restart as a real runtime does. Calls that it does not know fail with UNIMPLEMENTED, which
-the kubelet takes as "this runtime is older".
+The kubelet speaks CRI v1 to it over a unix socket. It lives in the test process, so it survives a kubelet
+restart as a real runtime does. Calls that it does not know fail with UNIMPLEMENTED: an "older runtime".
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import cri_pb2 as pb
 import cri_pb2_grpc as rpc
 import grpc
 
+from harness.cri_images import StubImages
 from harness.pods import EXIT_COMMAND, IMAGE
 
 
@@ -72,7 +72,7 @@ class StubRuntime:
         self._book = _Book()
         self._server = grpc.server(futures.ThreadPoolExecutor(8))
         rpc.add_RuntimeServiceServicer_to_server(_Runtime(self._book), self._server)
-        rpc.add_ImageServiceServicer_to_server(_Images(), self._server)
+        rpc.add_ImageServiceServicer_to_server(StubImages(), self._server)
         self._server.add_insecure_port(f"unix:{socket}")
         self._server.start()
 
@@ -297,34 +297,3 @@ def _finish(container: _Container, *, exit_code: int = 137) -> None:
     if container.state != pb.CONTAINER_EXITED:
         container.state, container.finished_at = pb.CONTAINER_EXITED, time.time_ns()
         container.exit_code = exit_code
-
-
-class _Images(rpc.ImageServiceServicer):
-    """Every image is there already."""
-
-    def ListImages(self, request, context):  # noqa: N802
-        return pb.ListImagesResponse(images=[_image(IMAGE)])
-
-    def ImageStatus(self, request, context):  # noqa: N802
-        return pb.ImageStatusResponse(image=_image(request.image.image))
-
-    def PullImage(self, request, context):  # noqa: N802
-        return pb.PullImageResponse(image_ref=request.image.image)
-
-    def RemoveImage(self, request, context):  # noqa: N802
-        return pb.RemoveImageResponse()
-
-    def ImageFsInfo(self, request, context):  # noqa: N802
-        return pb.ImageFsInfoResponse(image_filesystems=[_FILE_SYSTEM])
-
-
-def _image(name: str) -> pb.Image:
-    return pb.Image(id=name, repo_tags=[name], size=1)
-
-
-_FILE_SYSTEM = pb.FilesystemUsage(
-    timestamp=1,
-    fs_id=pb.FilesystemIdentifier(mountpoint="/"),
-    used_bytes=pb.UInt64Value(value=1),
-    inodes_used=pb.UInt64Value(value=1),
-)
