@@ -82,8 +82,8 @@ class Tally:
     def __str__(self) -> str:
         pods = ", ".join(f"{count} {reason or 'admitted'}" for reason, count in self.reasons.most_common())
         return (
-            f"{self.scenarios} scenarios, {self.reasons.total()} pods ({pods}), {self.by_chance} scenarios in "
-            "which the kubelet agrees in some of its runs only; the kubelet's managers took "
+            f"{self.scenarios} scenarios, {self.reasons.total()} pods ({pods}), {self.by_chance} scenarios "
+            "in which the kubelet agrees in some of its runs only; the kubelet's managers took "
             f"{self.kubelet_seconds:.0f} s, numaplace's {self.numaplace_seconds:.0f} s"
         )
 
