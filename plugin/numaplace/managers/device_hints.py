@@ -157,4 +157,3 @@ def _union(masks: Iterable[int]) -> int:
     for mask in masks:
         union |= mask
     return union
-
