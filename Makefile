@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test e2e check fix bench proto lock clean
+.PHONY: demo test e2e check fix bench study proto lock clean
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "numaplace needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -36,6 +36,9 @@ fix: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
+
+study: $(STAMP)
+	$(BIN)/python -m study
 
 proto: $(STAMP)
 	proto/generate.sh

@@ -1,0 +1,149 @@
+"""The study as tables for people, as Markdown for the documentation, and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+from study.experiment import Effort, Result, ShortResult
+from study.measures import MEASURES, Measure
+from study.stats import Estimate
+from study.summary import Row, ShortRow, Table, short_rows, tables_of
+
+NOTE = (
+    "Percent, mean over {seeds} seeds, ± 95 % confidence interval. ↑ and ↓: higher or lower than in the "
+    "first row\non the same traces (0 is outside the interval of the paired difference)."
+)
+
+
+def as_text(
+    results: Sequence[Result], short: Sequence[ShortResult], *, effort: Effort, markdown: bool
+) -> str:
+    """Return all tables."""
+    style = "github" if markdown else "simple"
+    parts = [NOTE.format(seeds=effort.seeds)]
+    for result in results:
+        parts.append(_title(result.world.title, result.load, markdown=markdown))
+        for table in tables_of(result):
+            in_use = table.rows[0].values["used"].mean
+            parts.append(f"Topology Manager policy {table.policy} (devices {in_use:.0f} % in use)")
+            parts.append(_long_table(table, style))
+    for one in short:
+        parts.append(_title(one.world.title, one.load, markdown=markdown))
+        parts.append(_short_table(list(short_rows(one)), style))
+    return "\n\n".join(parts)
+
+
+def _title(title: str, load: float, *, markdown: bool) -> str:
+    line = f"{title}; offered load {load:.0%}"
+    return f"### {line}" if markdown else f"{line}\n{'=' * len(line)}"
+
+
+def _long_table(table: Table, style: str) -> str:
+    shown = _shown(table)
+    headings = ["", *(one.heading for one in shown), "aligned, difference"]
+    rows = [
+        [
+            row.arm.name,
+            *(_cell(row, one) for one in shown),
+            "" if not number else _signed(row.differences["aligned"]),
+        ]
+        for number, row in enumerate(table.rows)
+    ]
+    return _render(rows, headings, style)
+
+
+def _shown(table: Table) -> list[Measure]:
+    """Return the columns that say something: not all zero, not the same as another column or in all rows."""
+
+    def column(key: str) -> list[Estimate]:
+        return [row.values[key] for row in table.rows]
+
+    repeats = {"aligned"} if column("aligned") == column("admitted") else set()
+    if len(set(column("used"))) == 1:
+        repeats.add("used")
+    return [
+        one
+        for one in MEASURES
+        if one.key not in repeats and any(value.mean >= 0.05 for value in column(one.key))
+    ]
+
+
+def _cell(row: Row, measure: Measure) -> str:
+    value, difference = row.values[measure.key], row.differences[measure.key]
+    arrow = " " if not difference.differs_from_zero else "↑" if difference.mean > 0 else "↓"
+    return f"{value.mean:.1f} ±{value.half_width:.1f} {arrow}".rstrip() + (" " if arrow == " " else "")
+
+
+def _signed(value: Estimate) -> str:
+    return f"{value.mean:+.1f} ±{value.half_width:.1f}"
+
+
+def _short_table(rows: Sequence[ShortRow], style: str) -> str:
+    headings = ["", "Topology Manager", "aligned, % of the optimum", "traces placed perfectly"]
+    cells = [
+        [
+            row.name,
+            row.policy or "",
+            f"{row.of_optimum.mean:.1f} ±{row.of_optimum.half_width:.1f}",
+            f"{row.reached.mean:.0f} ±{row.reached.half_width:.0f}" if row.policy else "",
+        ]
+        for row in rows
+    ]
+    return _render(cells, headings, style)
+
+
+def _render(rows: Sequence[Sequence[str]], headings: Sequence[str], style: str) -> str:
+    align = ["left", *["right"] * (len(headings) - 1)]
+    text = tabulate(rows, headers=list(headings), tablefmt=style, disable_numparse=True, colalign=align)
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def as_json(results: Sequence[Result], short: Sequence[ShortResult], *, effort: Effort) -> str:
+    """Return everything, with the values of each seed; keys are described in ``docs/fragmentation.md``."""
+    document = {
+        "seeds": effort.seeds,
+        "jobs": effort.jobs,
+        "warmUp": effort.warm_up,
+        "results": [entry for result in results for entry in _long_entries(result)],
+        "short": [entry for one in short for entry in _short_entries(one)],
+    }
+    return json.dumps(document, indent=1)
+
+
+def _long_entries(result: Result) -> Iterator[dict[str, Any]]:
+    rows = [row for table in tables_of(result) for row in table.rows]
+    for row, seeds in zip(rows, result.values, strict=True):
+        yield {
+            "world": result.world.name,
+            "load": result.load,
+            "topologyManagerPolicy": row.arm.policy,
+            "arm": row.arm.name,
+            "measures": {
+                one.key: {
+                    **_estimate(row.values[one.key]),
+                    "difference": _estimate(row.differences[one.key]),
+                    "seeds": [round(values[one.key], 4) for values in seeds],
+                }
+                for one in MEASURES
+            },
+        }
+
+
+def _short_entries(result: ShortResult) -> Iterator[dict[str, Any]]:
+    for row in short_rows(result):
+        yield {
+            "world": result.world.name,
+            "load": result.load,
+            "topologyManagerPolicy": row.policy,
+            "arm": row.name,
+            "alignedOfOptimum": _estimate(row.of_optimum),
+            "tracesPlacedPerfectly": _estimate(row.reached),
+        }
+
+
+def _estimate(value: Estimate) -> dict[str, float]:
+    return {"mean": round(value.mean, 4), "halfWidth": round(value.half_width, 4)}

@@ -1,0 +1,66 @@
+"""The command: repeatable, readable, complete."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from study.__main__ import main
+from study.stats import estimate, paired, t_quantile
+
+COMMAND = ["--quick", "--seeds", "2", "--processes", "1", "--world", "gpu-2x4-with-8"]
+
+
+def test_json_is_complete_and_repeatable(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for processes in ("1", "2"):
+        assert main([*COMMAND, "-o", "json", "--processes", processes]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    document = json.loads(texts[0])
+    assert {entry["world"] for entry in document["results"]} == {"gpu-2x4-with-8"}
+    assert {entry["topologyManagerPolicy"] for entry in document["results"]} == {
+        "none",
+        "single-numa-node",
+        "best-effort",
+    }
+    assert all(len(entry["measures"]["split"]["seeds"]) == 2 for entry in document["results"])
+    assert document["short"] == []
+
+
+def test_the_optimum_stands_above_all_arms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND[:-1], "short-gpu-2x4", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["results"] == []
+    assert all(0 < entry["alignedOfOptimum"]["mean"] <= 100 for entry in document["short"])
+
+
+def test_tables_compare_with_their_first_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([*COMMAND[:-1], "gpu-2x4", "--svg", str(tmp_path / "plot.svg")]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "Topology Manager policy single-numa-node" in printed.out
+    (packing,) = [line for line in printed.out.splitlines() if line.startswith("numaplace most")][:1]
+    assert "↓" in packing
+    texts = {one.text for one in ET.parse(tmp_path / "plot.svg").iter() if one.tag.endswith("text")}
+    assert "KEP-6007 least-allocated" in texts
+
+
+def test_bad_numbers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--seeds", "0"])
+    assert stopped.value.code == 2
+    assert "at least 1" in capsys.readouterr().err
+
+
+def test_intervals() -> None:
+    assert t_quantile(19) == pytest.approx(2.093, abs=0.002)
+    assert t_quantile(4) == pytest.approx(2.776, rel=0.01)
+    one = estimate([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert one.mean == 3.0
+    assert one.half_width == pytest.approx(2.776 * 1.5811 / 5**0.5, rel=0.01)
+    assert not paired([1.0, 2.0], [1.0, 2.0]).differs_from_zero
+    assert paired([2.0, 3.1, 4.0], [1.0, 2.0, 3.0]).differs_from_zero
