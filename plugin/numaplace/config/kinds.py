@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,11 +19,17 @@ E = TypeVar("E", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """``parse`` takes text and raises ``ValueError`` when it is not ``allowed``; ``show`` is its inverse."""
+    """``parse`` takes text and raises ``ValueError`` when it is not ``allowed``; ``show`` is its inverse.
+
+    ``schema`` is what JSON Schema (draft 7) can say of ``allowed``, for typed YAML: never narrower than the
+    documented spellings, at times wider (bounds of durations). Its patterns are in the syntax that
+    Python, ECMA 262 and RE2 share.
+    """
 
     allowed: str
     parse: Callable[[str], T]
     show: Callable[[Any], str] = str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
@@ -58,7 +64,8 @@ def duration(shortest: str, longest: str) -> Kind[float]:
         return seconds
 
     allowed = f"a number with one of the units ms, s, m, h, from {shortest} to {longest}"
-    return Kind(allowed, parse, show_duration)
+    schema = {"type": "string", "pattern": rf"^{_DURATION.pattern}$"}
+    return Kind(allowed, parse, show_duration, schema)
 
 
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -75,7 +82,7 @@ def _show_bool(value: object) -> str:
     return "true" if value else "false"
 
 
-BOOL = Kind("true or false", _parse_bool, _show_bool)
+BOOL = Kind("true or false", _parse_bool, _show_bool, {"type": "boolean"})
 
 
 def integer(lowest: int, highest: int) -> Kind[int]:
@@ -86,7 +93,8 @@ def integer(lowest: int, highest: int) -> Kind[int]:
             raise ValueError(f"outside {lowest}..{highest}")
         return int(text)
 
-    return Kind(f"a whole number from {lowest} to {highest}", parse)
+    schema = {"type": "integer", "minimum": lowest, "maximum": highest}
+    return Kind(f"a whole number from {lowest} to {highest}", parse, schema=schema)
 
 
 def choice(table: type[E], *, also: Mapping[str, E] | None = None, note: str = "") -> Kind[E]:
@@ -100,7 +108,14 @@ def choice(table: type[E], *, also: Mapping[str, E] | None = None, note: str = "
             raise ValueError(f"not one of {list(spellings)}")
         return spellings[text]
 
-    return Kind(", ".join(table) + note, parse, lambda value: "" if value is None else str(value))
+    # YAML makes truth values of bare words such as off.
+    truths = sorted({_TRUTH[text] for text in spellings if text in _TRUTH})
+    return Kind(
+        ", ".join(table) + note,
+        parse,
+        lambda value: "" if value is None else str(value),
+        {"enum": [*spellings, *truths]},
+    )
 
 
 def matching(pattern: str, allowed: str) -> Kind[str]:
@@ -112,7 +127,7 @@ def matching(pattern: str, allowed: str) -> Kind[str]:
             raise ValueError(f"no match: {text!r}")
         return text
 
-    return Kind(allowed, parse)
+    return Kind(allowed, parse, schema={"type": "string", "pattern": f"^(?:{pattern})$"})
 
 
 MAX_SOCKET_PATH_BYTES = 107
@@ -133,7 +148,13 @@ def path(*, empty: bool = False, longest_bytes: int = 4095) -> Kind[Path | None]
         return "" if value is None else str(value)
 
     limit = f" of at most {longest_bytes} bytes" if longest_bytes < 4095 else ""
-    return Kind(f"an absolute path{limit}" + (", or empty" if empty else ""), parse, show)
+    pattern = "^(?:/.*)?$" if empty else "^/"
+    return Kind(
+        f"an absolute path{limit}" + (", or empty" if empty else ""),
+        parse,
+        show,
+        {"type": "string", "pattern": pattern, "maxLength": longest_bytes},
+    )
 
 
 def _parse_readable_file(text: str) -> Path:
@@ -147,7 +168,11 @@ def _parse_readable_file(text: str) -> Path:
         raise ValueError(str(error)) from error
 
 
-READABLE_FILE = Kind("the absolute path of a file that exists and can be read", _parse_readable_file)
+READABLE_FILE = Kind(
+    "the absolute path of a file that exists and can be read",
+    _parse_readable_file,
+    schema={"type": "string", "pattern": "^/"},
+)
 
 _QUANTITY = re.compile(r"([0-9]{1,18})(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?")
 _FACTORS: dict[str, int] = {
@@ -164,4 +189,13 @@ def _parse_quantity(text: str) -> int:
     return int(match[1]) * _FACTORS[match[2] or ""]
 
 
-QUANTITY = Kind("a whole number, with a Kubernetes suffix if wanted, such as 8 or 32Gi", _parse_quantity)
+QUANTITY = Kind(
+    "a whole number, with a Kubernetes suffix if wanted, such as 8 or 32Gi",
+    _parse_quantity,
+    schema={
+        "anyOf": [
+            {"type": "string", "pattern": f"^{_QUANTITY.pattern}$"},
+            {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+        ]
+    },
+)

@@ -7,9 +7,9 @@ import re
 from numaplace.config.kinds import Kind
 from numaplace.model.names import ResourceName
 
-_DOMAIN = re.compile(
-    r"(?=.{1,244}\Z)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
-)
+_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_LABELS = rf"{_LABEL}(\.{_LABEL})*"
+_DOMAIN = re.compile(rf"(?=.{{1,244}}\Z){_LABELS}")
 _LOCAL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
@@ -23,7 +23,13 @@ def _parse_resource_name(text: str) -> ResourceName:
 
 
 RESOURCE_NAME = Kind(
-    "a name of the form domain/name, such as intel.com/sriov_vf, not of kubernetes.io", _parse_resource_name
+    "a name of the form domain/name, such as intel.com/sriov_vf, not of kubernetes.io",
+    _parse_resource_name,
+    schema={
+        "type": "string",
+        "pattern": f"^{_LABELS}/{_LOCAL_NAME.pattern}$",
+        "not": {"pattern": r"^requests\.|^([^/]*\.)?kubernetes\.io/"},
+    },
 )
 
 _RANGES = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", re.ASCII)
@@ -42,7 +48,11 @@ def _parse_pf_name(text: str) -> str:
     return text
 
 
-PF_NAME = Kind("a PF's network name, with VF indexes if wanted, such as ens1f0#0,2-7,9", _parse_pf_name)
+PF_NAME = Kind(
+    "a PF's network name, with VF indexes if wanted, such as ens1f0#0,2-7,9",
+    _parse_pf_name,
+    schema={"type": "string", "pattern": f"^{_NETDEV.pattern}(#{_RANGES.pattern})?$"},
+)
 
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]*):(\d{1,5})", re.ASCII)
 
@@ -56,4 +66,8 @@ def _parse_http_address(text: str) -> str:
     return text
 
 
-HTTP_ADDRESS = Kind("host:port, :port for all addresses, or off", _parse_http_address)
+HTTP_ADDRESS = Kind(
+    "host:port, :port for all addresses, or off",
+    _parse_http_address,
+    schema={"anyOf": [{"type": "string", "pattern": f"^(off|false|{_ADDRESS.pattern})?$"}, {"const": False}]},
+)

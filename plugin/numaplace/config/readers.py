@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from numaplace.config.document import Items, Node, Scalar, Section, kind_name
 from numaplace.config.kinds import QUANTITY, Kind
-from numaplace.engine.weights import Weights, parse_weights, weights_from_mapping
+from numaplace.engine.weights import MAX_WEIGHT, Weights, parse_weights, weights_from_mapping
 from numaplace.errors import OptionError
 from numaplace.model.names import ResourceName
 
@@ -39,6 +39,10 @@ class Reader(Protocol):
     @property
     def allowed(self) -> str:
         """What is allowed, for messages and the documentation."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """What JSON Schema can say of it."""
 
     def read(self, node: Node, *, key: str) -> object:
         """Return the value; raises ``Refused``."""
@@ -75,6 +79,11 @@ class Leaf:
         """What the kind allows."""
         return self.kind.allowed
 
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The kind's."""
+        return self.kind.schema
+
     def read(self, node: Node, *, key: str) -> object:
         """Return the parsed value; raises ``Refused``."""
         return _parse(node, key=key, kind=self.kind)
@@ -96,6 +105,11 @@ class ListOf:
     def allowed(self) -> str:
         """What each item may be."""
         return f"a list, each item {self.kind.allowed}"
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """A list of the kind."""
+        return {"type": "array", "items": dict(self.kind.schema)}
 
     def read(self, node: Node, *, key: str) -> tuple[object, ...]:
         """Return the parsed items; raises ``Refused`` with all problems."""
@@ -124,6 +138,12 @@ class WeightsReader:
     scalar: ClassVar[bool] = True
     help: str
     allowed: str = 'pairs such as "cpu=3,memory=1", or a mapping; weights are whole numbers from 0 to 100'
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Text or a mapping; what the text holds is left to ``read``."""
+        weight = {"type": "integer", "minimum": 0, "maximum": MAX_WEIGHT}
+        return {"anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": weight}]}
 
     def read(self, node: Node, *, key: str) -> Weights:
         """Return the weights; raises ``Refused``."""
@@ -160,6 +180,12 @@ class RequestsReader:
     scalar: ClassVar[bool] = False
     help: str
     allowed: str = "a list of mappings such as {nvidia.com/gpu: 1, cpu: 8, memory: 32Gi}"
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """A list of mappings to quantities."""
+        shape = {"type": "object", "additionalProperties": dict(QUANTITY.schema)}
+        return {"type": "array", "items": shape}
 
     def read(self, node: Node, *, key: str) -> tuple[Mapping[ResourceName, int], ...]:
         """Return the requests; raises ``Refused`` with all problems."""
