@@ -1,11 +1,12 @@
 # Every target makes what it needs: a .venv from the locked dependencies.
-# A fresh Debian machine needs: python3 (>= 3.11), python3-venv, make. `make e2e` needs more (e2e/README.md).
+# A fresh Debian machine needs: python3 (>= 3.11), python3-venv, make. `make chart` also needs Go, `make e2e`
+# more than that (e2e/README.md).
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test e2e check fix bench study proto lock clean
+.PHONY: demo test chart e2e check fix bench study proto schema lock clean
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "numaplace needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -20,6 +21,10 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/pytest tests
 
+# Renders the Helm chart with the real helm; needs Go, which builds it once (tests/chart/helm.sh).
+chart: $(STAMP)
+	helm=$$(tests/chart/helm.sh) && NUMAPLACE_HELM=$$helm $(BIN)/pytest tests/chart
+
 e2e: $(STAMP)
 	e2e/run.sh
 
@@ -29,6 +34,7 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	proto/generate.sh --check
+	$(BIN)/python charts/schema.py --check
 
 fix: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -43,9 +49,14 @@ study: $(STAMP)
 proto: $(STAMP)
 	proto/generate.sh
 
+# The chart's schema of the daemon's configuration, from the daemon's own model.
+schema: $(STAMP)
+	$(BIN)/python charts/schema.py
+
 # Rewrites the locked dependencies (needs `uv` on the PATH).
 lock:
 	uv pip compile --quiet --upgrade pyproject.toml --generate-hashes --no-header --python-version 3.11 -o requirements/run.lock
+	echo 'setuptools>=77' | uv pip compile --quiet --upgrade - --generate-hashes --no-header --python-version 3.11 -o requirements/build.lock
 	uv pip compile --quiet --upgrade pyproject.toml --extra dev --generate-hashes --no-header --python-version 3.11 -c requirements/run.lock -o requirements/dev.lock
 
 clean:

@@ -1,0 +1,355 @@
+"""What helm makes of the values: one test per promise of the chart."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from chart_tools import (
+    API,
+    CASES,
+    CHART,
+    VALUES,
+    HelmError,
+    Rendered,
+    api_problems,
+    helm,
+    load,
+    render,
+    template,
+)
+from numaplace.cli import run
+
+MINIMAL = yaml.safe_load((CASES / "values/minimal.yaml").read_text())
+REFUSED = yaml.safe_load((CASES / "refused.yaml").read_text())
+KUBERNETES = ("1.32.0", "1.37.0")
+
+
+def rendered(name: str) -> Rendered:
+    return Rendered(template(CASES / f"values/{name}.yaml"))
+
+
+def with_config(config: dict[str, Any], **values: Any) -> dict[str, Any]:
+    return {**MINIMAL, "config": {**MINIMAL["config"], **config}, **values}
+
+
+every_values = pytest.mark.parametrize("file", VALUES, ids=lambda file: file.stem)
+
+
+@every_values
+def test_lint_is_clean(file: Path) -> None:
+    said = helm("lint", "--strict", str(CHART), "--values", str(file))
+    assert "[WARNING]" not in said
+    assert "[ERROR]" not in said
+
+
+@every_values
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_every_field_is_known_to_the_api(file: Path, version: str) -> None:
+    manifests = Rendered(template(file, "--kube-version", version)).manifests
+    schemas = [API[f"kubernetes-{version[:4]}"], API["operator-0.85"]]
+    known = {kind for schema in schemas for kind in schema["kinds"]}
+    assert {f"{one['apiVersion']}/{one['kind']}" for one in manifests} <= known
+    assert [problem for one in manifests for schema in schemas for problem in api_problems(one, schema)] == []
+
+
+@every_values
+def test_the_daemon_accepts_its_configuration_without_a_warning(file: Path, tmp_path: Path) -> None:
+    chart = Rendered(template(file))
+    assert chart.of("ConfigMap").keys() == chart.of("DaemonSet").keys()
+    (tmp_path / "node/widgets").mkdir(parents=True)
+    (tmp_path / "node/widgets/list.yaml").write_text("devices: []")
+    for name, configmap in chart.of("ConfigMap").items():
+        folder = tmp_path / name
+        folder.mkdir()
+        text = configmap["data"]["config.yaml"].replace("/node/widgets", str(tmp_path / "node/widgets"))
+        configmap["data"]["config.yaml"] = text
+        loaded = load(configmap, folder)
+        assert loaded.warnings == ()
+        assert loaded.config.resources
+
+
+@every_values
+def test_the_container_may_nothing_but_open_roots_sockets(file: Path) -> None:
+    chart = Rendered(template(file))
+    for name in chart.of("DaemonSet"):
+        pod, container = chart.pod(name), chart.container(name)
+        assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod.keys()
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["securityContext"]["runAsUser"] == 0
+        assert container["securityContext"] == {
+            "privileged": False,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        writable = [path for path, mount in chart.mounts(name).items() if not mount.get("readOnly")]
+        assert writable == [chart.host_paths(name)["device-plugins"]]
+
+
+@every_values
+def test_folders_of_the_node_are_mounted_where_the_configuration_looks(file: Path, tmp_path: Path) -> None:
+    chart = Rendered(template(file))
+    for name, daemonset in chart.of("DaemonSet").items():
+        volumes = daemonset["spec"]["template"]["spec"]["volumes"]
+        assert {one["name"] for one in volumes} == {one["name"] for one in chart.mounts(name).values()}
+        assert {one["hostPath"]["type"] for one in volumes if "hostPath" in one} <= {
+            "Directory",
+            "DirectoryOrCreate",
+        }
+        config = yaml.safe_load(chart.config_text(name))
+        host = config["host"]
+        paths = chart.host_paths(name)
+        at = {mount["name"]: path for path, mount in chart.mounts(name).items()}
+        assert paths["sys"] == "/sys"
+        assert at["sys"] == host["sysfs"]
+        assert at.get("dev", host["devfs"]) == host["devfs"]
+        assert at.get("proc-driver", f"{host['procfs']}/driver") == f"{host['procfs']}/driver"
+
+
+@pytest.mark.parametrize(
+    ("resources", "mounted"),
+    [
+        ([{"name": "a.com/vf", "sriov": {"drivers": ["iavf", "mlx5_core"]}}], set()),
+        ([{"name": "a.com/vf", "sriov": {"drivers": ["iavf", "vfio-pci"]}}], {"dev"}),
+        ([{"name": "a.com/vf", "sriov": {"drivers": ["mlx5_core"], "rdma": True}}], {"dev"}),
+        ([{"name": "a.com/vf", "sriov": {"drivers": ["iavf"], "vhostNet": True}}], {"dev"}),
+        ([{"name": "a.com/vf", "sriov": {}}], {"dev"}),
+        ([{"name": "a.com/vf", "sriov": None}], {"dev"}),
+        ([{"name": "amd.com/gpu", "gpu": {"vendor": "amd"}}], {"dev"}),
+        (
+            [{"name": "nvidia.com/gpu", "gpu": {"vendor": "nvidia"}}],
+            {"dev", "proc-driver", "cdi-etc", "cdi-run"},
+        ),
+    ],
+)
+def test_only_what_the_resources_need_is_mounted(
+    resources: list[dict[str, Any]], mounted: set[str], tmp_path: Path
+) -> None:
+    chart = render(with_config({"resources": resources}), tmp_path)
+    assert chart.host_paths().keys() == {"device-plugins", "pod-resources", "sys"} | mounted
+
+
+def test_folders_of_another_kubelet() -> None:
+    chart = rendered("elsewhere")
+    paths = chart.host_paths()
+    assert paths["device-plugins"] == "/data/kubelet/device-plugins"
+    assert paths["pod-resources"] == "/data/kubelet/pod-resources"
+    assert {"/data/kubelet/device-plugins", "/data/kubelet/pod-resources"} <= chart.mounts().keys()
+
+
+def test_sockets_in_one_folder_are_one_mount(tmp_path: Path) -> None:
+    kubelet = {"devicePluginDirectory": "/run/k", "podResourcesSocket": "/run/k/pods.sock"}
+    chart = render(with_config({"kubelet": kubelet}), tmp_path)
+    assert [path for path in chart.host_paths().values() if path.startswith("/run")] == ["/run/k"]
+
+
+@every_values
+def test_command_is_the_daemons_and_reads_the_mounted_file(file: Path) -> None:
+    chart = Rendered(template(file))
+    for name in chart.of("DaemonSet"):
+        command, *arguments = chart.container(name)["args"]
+        assert command == "run"
+        assert run.parser().parse_args(arguments).config == "/etc/numaplace/config.yaml"
+        assert chart.mounts(name)["/etc/numaplace"]["name"] == "config"
+        (volume,) = (one for one in chart.pod(name)["volumes"] if one["name"] == "config")
+        assert volume["configMap"]["name"] in chart.of("ConfigMap")
+
+
+def test_probes_go_where_the_daemon_listens() -> None:
+    container = rendered("everything").container()
+    assert container["ports"] == [{"name": "http", "containerPort": 9600}]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+
+
+def test_without_an_endpoint_there_are_no_probes() -> None:
+    assert not {"ports", "livenessProbe", "readinessProbe"} & rendered("elsewhere").container().keys()
+
+
+def test_one_daemon_per_node_in_updates() -> None:
+    strategy = rendered("minimal").one("DaemonSet")["spec"]["updateStrategy"]
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+
+
+def test_it_runs_on_every_linux_node_and_is_not_evicted() -> None:
+    pod = rendered("minimal").pod()
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert pod["priorityClassName"] == "system-node-critical"
+    assert "affinity" not in pod
+    assert "cpu" not in pod["containers"][0]["resources"]["limits"]
+
+
+def test_the_default_install_is_configuration_account_and_daemonset_only() -> None:
+    kinds = sorted(one["kind"] for one in rendered("minimal").manifests)
+    assert kinds == ["ConfigMap", "DaemonSet", "ServiceAccount"]
+    assert rendered("minimal").one("ServiceAccount")["automountServiceAccountToken"] is False
+
+
+def test_an_account_that_exists_is_used() -> None:
+    chart = rendered("elsewhere")
+    assert chart.of("ServiceAccount") == {}
+    assert chart.pod()["serviceAccountName"] == "existing"
+
+
+def test_a_changed_configuration_restarts_the_daemon_and_nothing_else_does(tmp_path: Path) -> None:
+    def checksum(values: dict[str, Any]) -> str:
+        daemonset = render(values, tmp_path).one("DaemonSet")
+        return daemonset["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+
+    before = checksum(MINIMAL)
+    assert checksum({**MINIMAL, "priorityClassName": "high"}) == before
+    assert checksum(with_config({"strategy": "least-allocated"})) != before
+    assert checksum({**MINIMAL, "declaredFiles": {"w.yaml": {"devices": []}}}) != before
+
+
+def test_image_by_tag_and_digest() -> None:
+    assert rendered("minimal").container()["image"] == "registry.example.com/numaplace:0.1.0"
+    assert rendered("network").container()["image"] == "registry.example.com/numaplace:0.1.0-1"
+    pinned = rendered("everything").container()["image"]
+    assert pinned == f"registry.example.com/numaplace:0.1.0@sha256:{'a' * 64}"
+
+
+def test_own_labels_cannot_take_the_daemonset_from_its_pods() -> None:
+    for file in VALUES:
+        for daemonset in Rendered(template(file)).of("DaemonSet").values():
+            labels = daemonset["spec"]["template"]["metadata"]["labels"]
+            assert daemonset["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+def holds(expression: dict[str, Any], labels: dict[str, str]) -> bool:
+    value = labels.get(expression["key"])
+    match expression["operator"]:
+        case "In":
+            return value in expression["values"]
+        case "NotIn":
+            return value not in expression["values"]
+        case _:
+            return value is not None
+
+
+def may_run(pod: dict[str, Any], labels: dict[str, str], node: str) -> bool:
+    """Kubernetes' rule: the selector, and any of the required terms with all of its conditions."""
+    if not pod.get("nodeSelector", {}).items() <= labels.items():
+        return False
+    required = (
+        pod.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    )
+    return required is None or any(
+        all(holds(one, labels) for one in term.get("matchExpressions", []))
+        and all(node in one["values"] for one in term.get("matchFields", []))
+        for term in required["nodeSelectorTerms"]
+    )
+
+
+@pytest.mark.parametrize("name", ["per-node", "only-labelled", "everything"])
+def test_a_node_has_at_most_one_daemon_whatever_its_labels(name: str) -> None:
+    chart = rendered(name)
+    keys = {
+        "kubernetes.io/arch": ("amd64", None),
+        "example.com/pool": ("training", "other", None),
+        "example.com/site": ("edge", None),
+        "example.com/gpus": ("true", None),
+    }
+    seen = set()
+    for values in itertools.product(*keys.values()):
+        labels = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+        labels |= {"kubernetes.io/os": "linux", "example.com/devices": "true"}
+        for node in ("node-1", "node-7"):
+            running = [daemon for daemon in chart.of("DaemonSet") if may_run(chart.pod(daemon), labels, node)]
+            assert len(running) <= 1, labels
+            seen.update(running)
+    assert seen == chart.of("DaemonSet").keys()
+
+
+def test_the_first_matching_node_configuration_counts() -> None:
+    chart = rendered("per-node")
+    linux = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+
+    def on(labels: dict[str, str]) -> list[str]:
+        return [name for name in chart.of("DaemonSet") if may_run(chart.pod(name), linux | labels, "node-1")]
+
+    assert on({}) == ["np-numaplace"]
+    assert on({"example.com/pool": "training"}) == ["np-numaplace-training"]
+    assert on({"example.com/site": "edge"}) == ["np-numaplace-edge"]
+    assert on({"example.com/pool": "training", "example.com/site": "edge"}) == ["np-numaplace-training"]
+
+
+def test_a_node_configuration_goes_over_the_common_one() -> None:
+    chart = rendered("per-node")
+    training = yaml.safe_load(chart.config_text("np-numaplace-training"))
+    edge = yaml.safe_load(chart.config_text("np-numaplace-edge"))
+    assert training["strategy"] == ""
+    assert training["kubelet"] == {"liveList": False}
+    assert [one["name"] for one in training["resources"]] == ["nvidia.com/gpu"]
+    assert [one["name"] for one in edge["resources"]] == ["intel.com/sriov_vf"]
+    assert edge["host"]["sysfs"] == "/host/sys"
+    assert chart.container("np-numaplace-edge")["ports"][0]["containerPort"] == 9500
+    assert yaml.safe_load(chart.config_text())["strategy"] == "most-allocated"
+
+
+def test_selectors_of_daemonsets_do_not_overlap() -> None:
+    selectors = [
+        one["spec"]["selector"]["matchLabels"] for one in rendered("per-node").of("DaemonSet").values()
+    ]
+    for one, other in itertools.permutations(selectors, 2):
+        assert not one.items() <= other.items()
+
+
+def test_network_policy_lets_only_the_http_port_in() -> None:
+    spec = rendered("network").one("NetworkPolicy")["spec"]
+    assert spec["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}]}]
+    assert spec["egress"] == []
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    (rule,) = rendered("everything").one("NetworkPolicy")["spec"]["ingress"]
+    assert len(rule["from"]) == 1
+
+
+def test_monitor_and_policy_select_all_of_the_charts_pods(tmp_path: Path) -> None:
+    values = yaml.safe_load((CASES / "values/per-node.yaml").read_text())
+    both = {"podMonitor": {"enabled": True}, "networkPolicy": {"enabled": True}}
+    chart = render(values | both, tmp_path)
+    wanted = [
+        chart.one("PodMonitor")["spec"]["selector"]["matchLabels"],
+        chart.one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+    ]
+    for daemonset in chart.of("DaemonSet").values():
+        labels = daemonset["spec"]["template"]["metadata"]["labels"]
+        assert all(one.items() <= labels.items() for one in wanted)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case["id"])
+def test_values_that_cannot_work_are_refused_with_what_to_do(case: dict[str, Any], tmp_path: Path) -> None:
+    over = tmp_path / "over.yaml"
+    over.write_text(yaml.safe_dump(case["values"]))
+    with pytest.raises(HelmError) as refusal:
+        template(CASES / "values/minimal.yaml", "--values", str(over), *case.get("arguments", []))
+    said = str(refusal.value)
+    assert [words for words in case["says"] if words not in said] == []
+
+
+@pytest.mark.parametrize("release", ["numaplace", "a" * 53])
+def test_long_and_equal_release_names(release: str) -> None:
+    names = [
+        one["metadata"]["name"]
+        for one in Rendered(template(CASES / "values/per-node.yaml", release=release)).manifests
+    ]
+    assert all(len(name) <= 63 for name in names)
+    if release == "numaplace":
+        assert "numaplace" in names
+
+
+@every_values
+def test_notes_name_the_daemonsets_and_what_they_serve(file: Path) -> None:
+    said = helm("install", "np", str(CHART), "--namespace", "numa", "--dry-run=client", "--values", str(file))
+    notes = said.partition("NOTES:")[2]
+    chart = Rendered(template(file))
+    for name in chart.of("DaemonSet"):
+        assert f"kubectl -n numa rollout status ds/{name}\n" in notes
+        for resource in yaml.safe_load(chart.config_text(name))["resources"]:
+            assert resource["name"] in notes
