@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
+import shlex
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from chart_tools import (
     API,
     CASES,
     CHART,
+    ROOT,
     VALUES,
     HelmError,
     Rendered,
@@ -353,3 +357,44 @@ def test_notes_name_the_daemonsets_and_what_they_serve(file: Path) -> None:
         assert f"kubectl -n numa rollout status ds/{name}\n" in notes
         for resource in yaml.safe_load(chart.config_text(name))["resources"]:
             assert resource["name"] in notes
+
+
+PAGE = (ROOT / "docs/install-helm.md").read_text()
+BLOCKS = [textwrap.dedent(block) for block in re.findall(r"^ *```yaml\n(.*?)^ *```$", PAGE, re.M | re.S)]
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_values_in_the_documents_render(number: int, tmp_path: Path) -> None:
+    chart = render({"image": MINIMAL["image"], **yaml.safe_load(BLOCKS[number])}, tmp_path)
+    assert chart.of("DaemonSet")
+
+
+def test_helm_commands_in_the_documents_are_understood(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(BLOCKS[0])
+    commands = re.findall(r"^ *helm (install|upgrade) (.*)$", PAGE, re.M)
+    assert {verb for verb, _ in commands} == {"install", "upgrade"}
+    for _, arguments in commands:
+        words = shlex.split(arguments.replace("charts/numaplace", str(CHART)))
+        words = [str(tmp_path / word) if word == "values.yaml" else word for word in words]
+        assert Rendered(helm("template", *words)).one("DaemonSet")["metadata"]["name"] == "numaplace"
+
+
+def test_the_refusal_in_the_documents_is_helms(tmp_path: Path) -> None:
+    config = {
+        "weights": "cpu",
+        "resources": [
+            {"name": "a.com/x", "gpu": {"vendor": "amd"}},
+            {"name": "a.com/y", "gpu": {"vendor": "amd"}},
+        ],
+    }
+    with pytest.raises(HelmError) as refusal:
+        render(with_config(config), tmp_path)
+    shown = textwrap.dedent(re.search(r"^ *Error: execution.*?(?=^ *```)", PAGE, re.M | re.S)[0]).rstrip()
+    said = "\n".join(line.rstrip() for line in str(refusal.value).splitlines())
+    assert shown in said
+
+
+def test_an_option_without_an_effect_is_no_value_of_the_chart() -> None:
+    """The cluster part comes later: no Role, no token, no value for it beside the daemon's own setting."""
+    assert "rbac" not in (CHART / "values.yaml").read_text()
+    assert not [one for file in VALUES for one in Rendered(template(file)).manifests if "Role" in one["kind"]]

@@ -184,9 +184,10 @@ def test_numbers_where_helm_would_lose_the_text_are_refused(number: float) -> No
     assert not IN_CONFIG.is_valid({"resources": [{"name": "intel.com/vf", "sriov": {"vendors": [number]}}]})
 
 
-def test_chart_and_package_have_one_version() -> None:
+def test_chart_image_and_package_have_one_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+    assert f"\nARG VERSION={__version__}\n" in (ROOT / "Dockerfile").read_text()
 
 
 def guarded() -> Iterator[Any]:
