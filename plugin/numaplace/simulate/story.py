@@ -103,6 +103,8 @@ def configuration(setting: DemoSetting, *, root: Path, host: FakeHost) -> dict[s
     return {
         "strategy": str(setting.strategy or Strategy.NONE),
         "weights": setting.weights,
+        # A List that comes late on a busy machine would split a container, and the demo shows placement.
+        "deadline": "1s",
         "resources": [
             {"name": VF, "sriov": {"drivers": ["iavf"]}},
             {"name": GPU, "gpu": {"vendor": "nvidia"}},
