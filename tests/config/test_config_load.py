@@ -76,6 +76,15 @@ def test_wrong_weights(case, tmp_path):
     assert [word for word in case["words"] if word not in problem] == []
 
 
+def test_all_wrong_weights_at_once(tmp_path):
+    (text,) = problems(tmp_path, "weights: cpu=many,memory,vf=-1,gpu=2")
+    (null, rest) = problems(tmp_path, "weights: {nothing: , cpu: many, vf: -1, gpu: 2}")
+    assert "weights.nothing" in null
+    for problem, names in ((text, ("cpu", "memory", "vf")), (rest, ("cpu", "vf"))):
+        assert [name for name in names if name not in problem] == []
+        assert "gpu" not in problem, "a good entry is not complained about"
+
+
 def test_the_contracts_example(tmp_path):
     widget = tmp_path / "widget.yaml"
     widget.write_text("")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from enginecases import Case, section
 from numaplace.engine.hint import Hint
@@ -84,6 +86,23 @@ def test_weights_mapping(case: Case) -> None:
         assert [word for word in [*case["refused"], "0 to 100"] if word not in str(caught.value)] == []
         return
     assert weights_from_mapping(case["mapping"]).text == case["canonical"]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda: parse_weights("cpu=many,memory,gpu=3,gpu=4,vf=-1"),
+        lambda: weights_from_mapping({"cpu": "many", "memory": None, "gpu": 3, " gpu": 4, "vf": -1}),
+    ],
+    ids=["text", "mapping"],
+)
+def test_every_bad_weight_is_named_in_one_message(refused: Callable[[], object]) -> None:
+    with pytest.raises(OptionError) as caught:
+        refused()
+    words = ("'many' is not", "entry 'memory", "'gpu' is named twice", "-1 is negative", "'-1' is negative")
+    message = str(caught.value)
+    assert [word for word in words if word not in message] in (["-1 is negative"], ["'-1' is negative"])
+    assert message.count("0 to 100") == 1, "what is allowed is said once"
 
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "0" * 5000 + "7"])

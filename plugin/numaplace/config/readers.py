@@ -146,15 +146,21 @@ class WeightsReader:
         return {"anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": weight}]}
 
     def read(self, node: Node, *, key: str) -> Weights:
-        """Return the weights; raises ``Refused``."""
+        """Return the weights; raises ``Refused`` with all problems."""
+        problems: list[str] = []
+        weights = Weights()
         try:
             if isinstance(node, Section):
-                return weights_from_mapping(_weight_values(node, key=key))
-            if isinstance(node, Scalar) and not node.null:
-                return parse_weights(node.text)
+                weights = weights_from_mapping(_weight_values(node, key=key, problems=problems))
+            elif isinstance(node, Scalar) and not node.null:
+                weights = parse_weights(node.text)
+            else:
+                raise refuse_kind(node, key=key, allowed=self.allowed)
         except OptionError as error:
-            raise Refused(f"{node.where}: {key}: {error}") from error
-        raise refuse_kind(node, key=key, allowed=self.allowed)
+            problems.append(f"{node.where}: {key}: {error}")
+        if problems:
+            raise Refused(*problems)
+        return weights
 
     def show(self, value: Any) -> str:
         """Return the KEP's text form."""
@@ -162,11 +168,14 @@ class WeightsReader:
         return weights.text
 
 
-def _weight_values(node: Section, *, key: str) -> dict[str, object]:
+def _weight_values(node: Section, *, key: str, problems: list[str]) -> dict[str, object]:
+    """Return what may be a weight; what is no scalar is added to ``problems`` instead."""
     values: dict[str, object] = {}
     for name, entry in node.entries.items():
         if not isinstance(entry, Scalar) or entry.null:
-            raise refuse_kind(entry, key=f"{key}.{name}", allowed="a whole number from 0 to 100")
+            refused = refuse_kind(entry, key=f"{key}.{name}", allowed="a whole number from 0 to 100")
+            problems.extend(refused.problems)
+            continue
         # What is no number goes on as text: the weights' own check words the refusal.
         digits = entry.text.removeprefix("-")
         values[name] = int(entry.text) if digits.isascii() and digits.isdigit() else entry.text

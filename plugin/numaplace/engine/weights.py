@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from numaplace.errors import OptionError
 from numaplace.model.names import ResourceName
@@ -47,23 +48,39 @@ def parse_weights(text: str) -> Weights:
     """Parse ``resource=weight`` pairs, separated by commas; blanks and empty entries are skipped.
 
     Names are not checked against the node: an unknown one simply never scores (KEP-6007).
-    Raises ``OptionError`` that names the entry and what is allowed.
+    Raises one ``OptionError`` that names every bad entry, and what is allowed.
     """
-    return _collect(_split(entry) for entry in text.split(",") if entry.strip(_BLANKS))
+    return _collect(partial(_split, entry) for entry in text.split(",") if entry.strip(_BLANKS))
 
 
 def weights_from_mapping(mapping: Mapping[str, object]) -> Weights:
     """Make weights from a map of resource to integer, as YAML gives it; same refusals as the string."""
-    return _collect(_entry(name, value) for name, value in mapping.items())
+    return _collect(partial(_entry, name, value) for name, value in mapping.items())
 
 
-def _collect(pairs: Iterable[tuple[str, int]]) -> Weights:
+class _EntryError(Exception):
+    """One entry, and what is wrong with it."""
+
+    def __init__(self, entry: str, reason: str) -> None:
+        super().__init__(f"entry {entry!r}: {reason}")
+
+
+def _collect(entries: Iterable[Callable[[], tuple[str, int]]]) -> Weights:
     found: dict[ResourceName, int] = {}
-    for name, weight in pairs:
+    problems: list[str] = []
+    for read in entries:
+        try:
+            name, weight = read()
+        except _EntryError as error:
+            problems.append(str(error))
+            continue
         resource = ResourceName(name)
         if resource in found:
-            raise _refusal(f"{name}={weight}", f"resource {name!r} is named twice")
+            problems.append(str(_EntryError(f"{name}={weight}", f"resource {name!r} is named twice")))
         found[resource] = weight
+    if problems:
+        listed = "; ".join(problems)
+        raise OptionError(f"numa-score-weights: {listed} (allowed: {ALLOWED}, each name once)")
     return Weights(tuple(sorted(found.items())))
 
 
@@ -71,39 +88,39 @@ def _split(entry: str) -> tuple[str, int]:
     entry = entry.strip(_BLANKS)
     name, separator, value = (part.strip(_BLANKS) for part in entry.partition("="))
     if not separator:
-        raise _refusal(entry, "'=' is missing")
+        raise _EntryError(entry, "'=' is missing")
     if not name:
-        raise _refusal(entry, "the resource name is empty")
+        raise _EntryError(entry, "the resource name is empty")
     if not _DIGITS.fullmatch(value):
-        raise _refusal(entry, _why_not(value))
+        raise _EntryError(entry, _why_not(value))
     digits = value.lstrip("0") or "0"
     # Checked by length first: int() refuses texts of thousands of digits with an error of its own.
     if len(digits) > len(str(MAX_WEIGHT)):
-        raise _refusal(entry, f"weight {value!r} is above {MAX_WEIGHT}")
+        raise _EntryError(entry, f"weight {value!r} is above {MAX_WEIGHT}")
     return name, _in_range(entry, int(digits))
 
 
 def _entry(name: object, value: object) -> tuple[str, int]:
     entry = f"{name}: {value!r}"
     if not isinstance(name, str):
-        raise _refusal(entry, f"the resource name {name!r} is not a string")
+        raise _EntryError(entry, f"the resource name {name!r} is not a string")
     name = name.strip(_BLANKS)
     if not name:
-        raise _refusal(entry, "the resource name is empty")
+        raise _EntryError(entry, "the resource name is empty")
     if "=" in name or "," in name:
-        raise _refusal(entry, f"the resource name {name!r} holds '=' or ','")
+        raise _EntryError(entry, f"the resource name {name!r} holds '=' or ','")
     if isinstance(value, float):
-        raise _refusal(entry, f"weight {value!r} is fractional")
+        raise _EntryError(entry, f"weight {value!r} is fractional")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _refusal(entry, f"weight {value!r} is not an integer")
+        raise _EntryError(entry, f"weight {value!r} is not an integer")
     return name, _in_range(entry, value)
 
 
 def _in_range(entry: str, weight: int) -> int:
     if weight < 0:
-        raise _refusal(entry, f"weight {weight} is negative")
+        raise _EntryError(entry, f"weight {weight} is negative")
     if weight > MAX_WEIGHT:
-        raise _refusal(entry, f"weight {weight} is above {MAX_WEIGHT}")
+        raise _EntryError(entry, f"weight {weight} is above {MAX_WEIGHT}")
     return weight
 
 
@@ -115,7 +132,3 @@ def _why_not(value: str) -> str:
     if _FRACTION.fullmatch(value):
         return f"weight {value!r} is fractional"
     return f"weight {value!r} is not an integer"
-
-
-def _refusal(entry: str, reason: str) -> OptionError:
-    return OptionError(f"numa-score-weights: entry {entry!r}: {reason} (allowed: {ALLOWED}, each name once)")
