@@ -26,10 +26,10 @@ are the daemon's own (numaplace.config): here they fail the installation instead
 {{- define "numaplace.problems.config" -}}
 {{- include "numaplace.problems.resources" . }}
 {{- include "numaplace.problems.weights" (list (printf "%s.weights" .place) .own.weights) }}
-{{- if or (eq .place "config") .own.http }}
+{{- if or (eq .place "config") (hasKey .own "http") }}
 {{- include "numaplace.problems.http" . }}
 {{- end }}
-{{- if or (eq .place "config") .own.host }}
+{{- if or (eq .place "config") (hasKey .own "host") }}
 {{- $place := .place }}
 {{- $config := .config }}
 {{- range $key, $path := dict "sysfs" "/sys" "devfs" "/dev" "procfs" "/proc" }}
@@ -40,7 +40,7 @@ are the daemon's own (numaplace.config): here they fail the installation instead
 {{- end }}
 {{- end }}
 {{- $live := include "numaplace.get" (list .config "kubelet" "liveList" true) }}
-{{- if and (semverCompare "<1.30.0-0" .root.Capabilities.KubeVersion.Version) (eq $live "true") (or (eq .place "config") .own.kubelet) }}
+{{- if and (semverCompare "<1.30.0-0" .root.Capabilities.KubeVersion.Version) (eq $live "true") (or (eq .place "config") (hasKey .own "kubelet")) }}
 - {{ .place }}.kubelet.liveList: has to be false with Kubernetes {{ .root.Capabilities.KubeVersion.Version }}: some kubelets before 1.30 crash when they are asked during a decision (kubernetes/kubernetes#119560).
 {{- end }}
 {{- end -}}
