@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.latency import SETTINGS, measure
+from bench.merge import measure_merge
 from bench.report import as_json, as_table
 from bench.size import measure_size
 from bench.stats import Row
@@ -22,7 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     parser.add_argument("--calls", type=int, default=CALLS, help=f"decisions per setting ({CALLS})")
-    parser.add_argument("--only", choices=("latency", "size", "steps"), help="one part of the benchmarks")
+    parser.add_argument(
+        "--only", choices=("merge", "latency", "size", "steps"), help="one part of the benchmarks"
+    )
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="nbench-", dir="/tmp") as folder:
         rows = list(_rows(Path(folder), calls=arguments.calls, only=arguments.only))
@@ -31,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _rows(folder: Path, *, calls: int, only: str | None) -> Iterator[Row]:
+    # First, since it is the only one that needs a build.
+    if only in (None, "merge"):
+        yield from measure_merge()
     if only in (None, "latency"):
         for number, setting in enumerate(SETTINGS):
             yield from measure(setting, folder / f"l{number}", calls=calls, warm_up=WARM_UP)

@@ -20,7 +20,7 @@ def as_table(rows: Sequence[Row]) -> str:
             row.name,
             _amount(row.value, row.unit),
             _amount(row.reference, row.unit) if row.reference else "",
-            "" if row.ratio is None else f"{row.ratio:.2f} x",
+            "" if row.ratio is None else _ratio(row.ratio),
             row.limit,
             _VERDICTS[row.passed],
         )
@@ -51,3 +51,7 @@ def as_json(rows: Sequence[Row]) -> str:
 
 def _amount(value: float, unit: str) -> str:
     return f"{value:.3g} {unit}" if value < 100 else f"{value:.0f} {unit}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.2f} x" if ratio >= 0.1 else f"{ratio:.2g} x"
