@@ -30,7 +30,7 @@ PANELS = (
         "VF pods, single-numa-node: fullest minus emptiest NUMA node, % of its VFs",
     ),
 )
-WIDTH, LEFT, RIGHT, BAR, GAP, HEAD = 760, 230, 60, 20, 8, 40
+WIDTH, LEFT, RIGHT, BAR, GAP, HEAD = 760, 270, 60, 20, 8, 40
 STYLE = """
     svg { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", Helvetica, Arial, sans-serif; }
     .card { fill: #ffffff; stroke: #d0d7de; } .head { fill: #1f2328; font-size: 14px; font-weight: 600; }
