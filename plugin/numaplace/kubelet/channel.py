@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import grpc
@@ -59,6 +60,45 @@ def open_channel(path: str | os.PathLike[str]) -> aio.Channel:
 def new_server() -> aio.Server:
     """Return a server without ports."""
     return aio.server(options=_LIMITS)
+
+
+async def start_server(server: aio.Server) -> None:
+    """Start a server; a cancellation takes effect once it is up (which takes no peer), so stop it then, too.
+
+    A start of grpcio's that is cancelled half-way lets every later ``stop`` fail, and the server complains on
+    standard error when it is collected after its loop was closed.
+    """
+    await _to_the_end(server.start())
+
+
+async def stop_server(server: aio.Server, grace_seconds: float | None) -> None:
+    """Stop a server; a cancellation takes effect afterwards, so at most ``grace_seconds`` later.
+
+    grpcio waits with Python 3.11's ``wait_for``, which loses a cancellation that comes just when the server
+    is down: the caller would go on for ever.
+    """
+    await _to_the_end(server.stop(grace_seconds))
+
+
+async def _to_the_end(operation: Coroutine[Any, Any, None]) -> None:
+    """Run what cannot bear a cancellation in a task of its own, and be cancelled only after it."""
+    task = asyncio.create_task(operation)
+    try:
+        await asyncio.wait({task})
+    finally:
+        if not task.done():
+            await asyncio.wait({task})
+    task.result()
+
+
+@asynccontextmanager
+async def serving(server: aio.Server) -> AsyncIterator[None]:
+    """Serve while the context is open; calls in flight are aborted at its end."""
+    try:
+        await start_server(server)
+        yield
+    finally:
+        await stop_server(server, None)
 
 
 async def answer_of(call: Awaitable[_T], *, what: str) -> _T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from numaplace.errors import PeerError
 from numaplace.kubelet.api import deviceplugin_pb2_grpc as rpc
-from numaplace.kubelet.channel import new_server, unix_target
+from numaplace.kubelet.channel import new_server, start_server, stop_server, unix_target
 from numaplace.kubelet.plugin import DevicePluginService, ErrorCallback, PluginHandler
 from numaplace.kubelet.sockets import SocketIdentity, socket_identity, socket_name
 from numaplace.model.names import ResourceName
@@ -57,23 +56,18 @@ class PluginServer:
             self._server.add_insecure_port(unix_target(self.path))
         except RuntimeError as error:
             raise PeerError(f"{self.path}: {error}", code="UNAVAILABLE") from error
-        await self._server.start()
+        await start_server(self._server)
         self._socket = socket_identity(self.path)
 
     async def stop(self, grace_seconds: float) -> None:
         """End the streams without a message, let calls in flight finish, remove the socket.
 
-        A cancellation takes effect afterwards, so at most ``grace_seconds`` later. grpcio stops in a task of
-        its own, since it waits with Python 3.11's ``wait_for``, which loses a cancellation that comes just
-        when the server is down: the caller would go on for ever.
+        A cancellation takes effect afterwards, so at most ``grace_seconds`` later.
         """
         self._service.drain()
-        stopping = asyncio.create_task(self._server.stop(grace_seconds))
         try:
-            await asyncio.wait({stopping})
+            await stop_server(self._server, grace_seconds)
         finally:
-            if not stopping.done():
-                await asyncio.wait({stopping})
             with suppress(OSError):
                 self.path.unlink()
 

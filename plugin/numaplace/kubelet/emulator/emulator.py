@@ -23,7 +23,7 @@ from typing import Self
 from numaplace.errors import NumaplaceError
 from numaplace.kubelet.api.deviceplugin_pb2_grpc import add_RegistrationServicer_to_server
 from numaplace.kubelet.api.podresources_pb2_grpc import add_PodResourcesListerServicer_to_server
-from numaplace.kubelet.channel import new_server, unix_target
+from numaplace.kubelet.channel import new_server, serving, unix_target
 from numaplace.kubelet.emulator.admission import Admitter, Affinity
 from numaplace.kubelet.emulator.node import Node
 from numaplace.kubelet.emulator.order import MapOrder
@@ -97,12 +97,20 @@ class KubeletEmulator:
             raise NumaplaceError("the emulator runs already")
         self._stopping = asyncio.Event()
         started = asyncio.Event()
-        self._process = asyncio.create_task(self._run(started))
+        process = self._process = asyncio.create_task(self._run(started))
         waiting = asyncio.create_task(started.wait())
-        await asyncio.wait({self._process, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if not started.is_set():
+        try:
+            await asyncio.wait({process, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # Who cancels a start does not call ``stop``.
+            self._process = None
+            process.cancel()
+            await asyncio.wait({process})
+            raise
+        finally:
             waiting.cancel()
-            process, self._process = self._process, None
+        if not started.is_set():
+            self._process = None
             await process
 
     async def stop(self) -> None:
@@ -140,16 +148,15 @@ class KubeletEmulator:
             service = PodResourcesService(self._node, faults=lambda: self.faults)
             add_PodResourcesListerServicer_to_server(service, api)
             api.add_insecure_port(unix_target(self.pod_resources_socket))
-            await api.start()
-            await server.start()
-            self._plugins = plugins
-            started.set()
             try:
-                await self._stopping.wait()
+                async with serving(api), serving(server):
+                    self._plugins = plugins
+                    started.set()
+                    try:
+                        await self._stopping.wait()
+                    finally:
+                        self._plugins = None
             finally:
-                self._plugins = None
-                await server.stop(None)
-                await api.stop(None)
                 plugins.stop()
 
     async def admit(
