@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from numaplace.cli.console import Console, add_output_option
@@ -48,10 +49,11 @@ async def _demo(console: Console, *, as_json: bool) -> int:
     runs = []
     if not as_json:
         console.say(INTRODUCTION)
-    async for run in run_demo():
-        runs.append(run)
-        if not as_json:
-            console.say(_run_table(run, colour=console.colour))
+    async with aclosing(run_demo()) as demo:
+        async for run in demo:
+            runs.append(run)
+            if not as_json:
+                console.say(_run_table(run, colour=console.colour))
     if as_json:
         console.say_json({"runs": [_run_document(run) for run in runs]})
     else:

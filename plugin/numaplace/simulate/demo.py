@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,10 +61,13 @@ class DemoRun:
     landings: tuple[Landing, ...]
 
 
-async def run_demo() -> AsyncIterator[DemoRun]:
-    """Yield one run for each setting, in their order; ``PeerError`` if a daemon does not come up."""
+async def run_demo(settings: Sequence[DemoSetting] = SETTINGS) -> AsyncGenerator[DemoRun, None]:
+    """Yield one run for each setting, in their order; ``PeerError`` if a daemon does not come up.
+
+    Close the generator (``contextlib.aclosing``): the runs that still go on end then.
+    """
     places = asyncio.Semaphore(RUNS_AT_A_TIME)
-    runs = [asyncio.create_task(_run_in_turn(setting, places)) for setting in SETTINGS]
+    runs = [asyncio.create_task(_run_in_turn(setting, places)) for setting in settings]
     try:
         for run in runs:
             yield await run
@@ -101,10 +104,23 @@ async def _run(setting: DemoSetting, root: Path) -> DemoRun:
 async def _registered(
     kubelet: KubeletEmulator, daemon: DaemonProcess, resource: ResourceName, *, count: int
 ) -> None:
+    """Wait for the registration; ``PeerError`` when that takes too long, and at once when the daemon ends."""
+    registered = asyncio.create_task(
+        kubelet.wait_registered(resource, count=count, timeout_seconds=START_SECONDS)
+    )
+    ended = asyncio.create_task(daemon.wait_line(lambda _: False, timeout_seconds=None))
     try:
-        await kubelet.wait_registered(resource, count=count, timeout_seconds=START_SECONDS)
+        await asyncio.wait({registered, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if registered.done():
+            await registered
+        else:
+            await ended
     except TimeoutError as error:
         raise PeerError(f"the daemon did not register: {error}; {' '.join(daemon.noise)}") from error
+    finally:
+        registered.cancel()
+        ended.cancel()
+        await asyncio.gather(registered, ended, return_exceptions=True)
 
 
 async def _land(

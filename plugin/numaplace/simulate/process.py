@@ -30,9 +30,12 @@ class DaemonProcess:
         self.noise: list[str] = []
 
     async def wait_line(
-        self, wanted: Callable[[LogLine], bool], *, since: int = 0, timeout_seconds: float
+        self, wanted: Callable[[LogLine], bool], *, since: int = 0, timeout_seconds: float | None
     ) -> LogLine:
-        """Return the first wanted log line after the first ``since`` lines; ``PeerError`` if none comes."""
+        """Return the first wanted log line after the first ``since`` lines; ``PeerError`` if none comes.
+
+        Without a timeout it waits until the daemon ends.
+        """
 
         async def found() -> LogLine:
             seen = since
@@ -106,5 +109,10 @@ async def running_daemon(config: Path) -> AsyncIterator[DaemonProcess]:
     try:
         yield daemon
     finally:
-        await daemon.stop()
-        await reading
+        try:
+            await daemon.stop()
+        finally:
+            # Still there if the stop was cancelled.
+            daemon.send(signal.SIGKILL)
+            await daemon.ended()
+            await reading
