@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemon_site import GPU, SIZES, VF, Site, http_anywhere, until
+from daemon_site import GPU, SIZES, VF, Served, Site, http_anywhere, pod, preferred, until
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.simulate.process import running_daemon
 
@@ -29,6 +29,26 @@ async def test_a_restarted_kubelet_is_served_again(site: Site) -> None:
         assert site.kubelet.containers(("default", "before"))["main"][GPU]
         assert await site.nodes("after", {GPU: 1}) == {1}, "the state is known again"
         assert not [line for line in served.log.troubles if "PodResources" not in line["event"]]
+
+
+async def test_a_restarted_kubelet_may_admit_any_pod_again(site: Site) -> None:
+    """It admits all pods that it finds: one that was done, and holds nothing, may ask now."""
+    async with site.serving() as served:
+        await site.kubelet.admit(pod("idle"))
+        for name in ("newer", "newest"):
+            await site.admit(name, {GPU: 1})
+        assert await asker(site, served) is None, "who was there before a newer pod is done"
+        await site.kubelet.restart()
+        await site.registered()
+        await until(lambda: len(served.log.events("registered")) == 2 * len(SIZES))
+        assert await asker(site, served) == "default/idle"
+
+
+async def asker(site: Site, served: Served) -> Any:
+    """Ask for a GPU as the kubelet would, admitting a pod that it lists; return for whom it was decided."""
+    async with site.plugin(GPU) as stub:
+        assert await preferred(stub, site.kubelet.allocatable(GPU), size=1)
+    return served.log.events("decision")[-1]["pod"]
 
 
 async def test_a_kubelet_that_comes_late_is_waited_for(site: Site) -> None:
