@@ -97,6 +97,14 @@ class DeviceManager:
         self._reusable, self._reusable_of = {}, None
         self._count_in_use()
 
+    def adopt(self, pod: PodUid, container: str, *, resource: ResourceName, nodes: DeviceNodes) -> None:
+        """Take over an allocation that was made before, as from a checkpoint (``readCheckpoint``).
+
+        The pod keeps its devices for as long as it is active.
+        """
+        self._held.setdefault(pod, {}).setdefault(container, {})[resource] = dict(nodes)
+        self._in_use.setdefault(resource, set()).update(nodes)
+
     def published(self, resource: ResourceName) -> Mapping[DeviceId, Device] | None:
         """Return the resource's devices as last published; None if it never was."""
         return self._devices.get(resource)

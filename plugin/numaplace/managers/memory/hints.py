@@ -83,7 +83,7 @@ def calculate_hints(
 ) -> Hints:
     """Return a hint per mask that can hold the request now, in the kubelet's order; empty if none can."""
     holding = capacity.holding(requests)
-    fitting = _open_masks(machine, holding)
+    fitting = open_masks(machine, holding)
     tables = {type_: [node.table(type_) for _, node in sorted(machine.nodes.items())] for type_ in requests}
     for type_, size in requests.items():
         free = capacity.sums_of(table.free for table in tables[type_])
@@ -107,7 +107,7 @@ def calculate_hints(
     return hints
 
 
-def _open_masks(machine: MachineMemory, masks: Sequence[int]) -> list[int]:
+def open_masks(machine: MachineMemory, masks: Sequence[int]) -> list[int]:
     """Return the masks that groups allow: unused nodes, one whole group, or one node that is in no group."""
     groups = {1 << id_: mask_of(node.cells) for id_, node in machine.nodes.items() if len(node.cells) > 1}
     in_use = [1 << id_ for id_, node in machine.nodes.items() if node.assignments > 0]

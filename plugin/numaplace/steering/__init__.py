@@ -1,0 +1,1 @@
+"""Withholding device topology so that a stock Topology Manager follows the strategy. Start at ``choose``."""

@@ -1,0 +1,80 @@
+"""What was decided and why, as data; ``text`` puts it into words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from numaplace.model.names import ResourceName
+from numaplace.steering.prediction import Harm, Prediction
+from numaplace.steering.shape import Shape
+
+
+class Reason(StrEnum):
+    """Why nothing is withheld, of some resources or of all."""
+
+    POLICY_NONE = "topology-manager-policy-none"
+    POLICY_UNKNOWN = "policy-unknown"
+    STATE_UNKNOWN = "state-unknown"
+    NO_STRATEGY = "no-strategy"
+    KUBELET_STRATEGY = "kubelet-has-a-strategy"
+    ONE_NODE = "one-numa-node"
+    NOTHING_STEERABLE = "nothing-steerable"
+    MIXED_STRATEGIES = "mixed-strategies"
+    SEVERAL_SIZES = "several-sizes"
+    NOTHING_TO_GAIN = "nothing-to-gain"
+    CONFLICT = "no-common-set"
+    UNSAFE = "unsafe"
+    HEADROOM = "headroom"
+    UNDER_ADMISSION = "admission-under-way"
+    TOO_MANY = "too-many"
+    MAY_SPAN = "unknown-shapes-may-span"
+    NOT_DOMINANT = "no-dominant-node"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A reason and what it is about.
+
+    ``resources`` are those that stay exposed for it; empty: all. ``shape`` is the one that it fails for,
+    ``other`` the one that stands against it, ``harm`` what would be worse, ``node`` a NUMA node concerned,
+    ``what`` a clause where the reason alone says too little.
+    """
+
+    reason: Reason
+    resources: frozenset[ResourceName] = frozenset()
+    shape: Shape | None = None
+    other: Shape | None = None
+    harm: Harm | None = None
+    node: int | None = None
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeOutlook:
+    """What becomes of one unit of a known shape: without steering, by the strategy, and as decided."""
+
+    shape: Shape
+    stock: Prediction
+    wanted: Prediction
+    steered: Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class SteeringDecision:
+    """Which free devices are to show no topology: those that touch one of the named NUMA nodes.
+
+    ``shapes`` holds the known shapes that ask for a steerable resource; ``refusals`` says why resources stay
+    exposed. ``predictions`` counts the work.
+    """
+
+    withheld: Mapping[ResourceName, frozenset[int]] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
+    shapes: tuple[ShapeOutlook, ...] = ()
+    predictions: int = 0
+
+    @property
+    def steers(self) -> bool:
+        """Whether anything is withheld."""
+        return bool(self.withheld)

@@ -1,0 +1,204 @@
+"""The withheld set for known shapes that share resources: every one gets the node that the strategy wants.
+
+Which (resource, NUMA node) pairs may be withheld follows from the shapes: a resource has to stay exposed
+where one of its shapes is wanted. So sets are not enumerated. Starting from nothing, as long as the kubelet
+would take some shape elsewhere, one of the nodes that it would take is withheld, for one of the shape's
+resources that nobody wants there. Each step withholds one more pair, so at most resources x nodes steps are
+made, and each looks again only at shapes that ask for the pair's resource. If none may be withheld, no set
+does.
+
+Why no set with more exposed is missed: a stock pick is the first of the masks that all resources prefer, and
+withholding elsewhere only takes masks away. Where withholding makes wider masks preferred, the outcome may be
+harmful all the same; then everything that nobody wants is withheld, and if that is harmful too, nothing is.
+
+In the end what is not needed is exposed again, so that no smaller set does (smaller: a subset).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from numaplace.managers.cpu.static import StaticCpuPolicy
+from numaplace.managers.memory.static import StaticMemoryPolicy
+from numaplace.model.mask import nodes_of
+from numaplace.model.names import MEMORY, ResourceName
+from numaplace.steering.demand import Demand
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.outlook import Outlook
+from numaplace.steering.predict import NOTHING_WITHHELD, Withheld
+from numaplace.steering.prediction import harm
+from numaplace.steering.reasons import Reason, Refusal
+
+Pair = tuple[ResourceName, int]
+"""A resource and the bit of a NUMA node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """What has to stay free on a wanted NUMA node beside the shape: whole CPUs, bytes of ``memory``."""
+
+    cpus: int = 0
+    memory_bytes: int = 0
+
+
+NO_HEADROOM = Headroom()
+
+
+class Search:
+    """One search over shapes that hang together by their resources.
+
+    ``outlook`` is the present state's; ``others`` are those of states that the node may be in as well: no
+    shape may come off worse there. ``kept`` are nodes that have to stay exposed.
+    """
+
+    def __init__(
+        self,
+        node: SteeringNode,
+        demands: Sequence[Demand],
+        *,
+        outlook: Outlook,
+        others: Sequence[Outlook],
+        kept: Withheld,
+        headroom: Headroom,
+    ) -> None:
+        self._node = node
+        self._demands = demands
+        self._outlook = outlook
+        self._others = others
+        self._kept = kept
+        self._headroom = headroom
+        self._steered = {
+            demand: tuple(
+                one for one, _ in demand.devices if one in node.steerable and one in outlook.state.devices
+            )
+            for demand in demands
+        }
+        self._resources = sorted({one for found in self._steered.values() for one in found})
+        self._wanted = {demand: outlook.wanted(demand) for demand in demands}
+        self._open = dict.fromkeys(self._resources, 0)
+        self._uses: Counter[ResourceName] = Counter()
+        for demand in demands:
+            for resource in self._steered[demand]:
+                self._uses[resource] += 1
+                self._open[resource] |= self._wanted[demand].mask or 0
+
+    @property
+    def resources(self) -> frozenset[ResourceName]:
+        """The resources that this search is about."""
+        return frozenset(self._resources)
+
+    def run(self) -> Withheld | Refusal:
+        """Return the set, or why there is none."""
+        if all(self._follows(demand, NOTHING_WITHHELD) for demand in self._demands):
+            return self._refusal(Reason.NOTHING_TO_GAIN)
+        found = self._grown()
+        if isinstance(found, Refusal):
+            return found
+        problem = self._problem(found, self._demands)
+        if problem is not None:
+            found = self._all_unwanted()
+            if self._problem(found, self._demands) is not None:
+                return problem
+        found = self._reduced(found)
+        return self._too_tight(found) or found
+
+    def _grown(self) -> dict[ResourceName, int] | Refusal:
+        withheld: dict[ResourceName, int] = {}
+        while True:
+            stray = next((one for one in self._demands if not self._follows(one, withheld)), None)
+            if stray is None:
+                return withheld
+            taken = self._outlook.outcome(stray, withheld).mask
+            if taken is None:
+                return self._all_unwanted()
+            pair = self._pair_against(stray, taken, withheld)
+            if pair is None:
+                return self._conflict(stray, taken)
+            withheld[pair[0]] = withheld.get(pair[0], 0) | pair[1]
+
+    def _pair_against(self, demand: Demand, taken: int, withheld: Withheld) -> Pair | None:
+        """Return a pair that takes ``taken`` from the shape: of the resource that most shapes ask for."""
+        for resource in sorted(self._steered[demand], key=lambda one: (-self._uses[one], one)):
+            nodes = taken & self._spare(resource) & ~withheld.get(resource, 0)
+            if nodes:
+                return resource, nodes & -nodes
+        return None
+
+    def _spare(self, resource: ResourceName) -> int:
+        """Return the nodes that nobody wants the resource from and that have some of it free."""
+        free = self._outlook.tables.free_nodes(resource)
+        return free & ~self._open[resource] & ~self._kept.get(resource, 0)
+
+    def _all_unwanted(self) -> dict[ResourceName, int]:
+        spare = {resource: self._spare(resource) for resource in self._resources}
+        return {resource: nodes for resource, nodes in spare.items() if nodes}
+
+    def _follows(self, demand: Demand, withheld: Withheld) -> bool:
+        wanted = self._wanted[demand]
+        outcome = self._outlook.outcome(demand, withheld)
+        return not wanted.admitted or outcome.mask == wanted.mask
+
+    def _problem(self, withheld: Withheld, demands: Sequence[Demand]) -> Refusal | None:
+        for demand in demands:
+            if not self._follows(demand, withheld):
+                return self._refusal(Reason.CONFLICT, shape=demand)
+            for outlook in (self._outlook, *self._others):
+                worse = harm(outlook.outcome(demand, withheld), instead_of=outlook.outcome(demand))
+                if worse is not None:
+                    return Refusal(Reason.UNSAFE, self.resources, shape=demand.shape, harm=worse)
+        return None
+
+    def _reduced(self, withheld: dict[ResourceName, int]) -> dict[ResourceName, int]:
+        """Expose again what is not needed, high nodes first: the kubelet prefers low ones by itself."""
+        for resource, bit in sorted(_pairs(withheld), key=lambda pair: (-pair[1], pair[0])):
+            less = {**withheld, resource: withheld[resource] & ~bit}
+            if not less[resource]:
+                del less[resource]
+            concerned = [one for one in self._demands if resource in self._steered[one]]
+            if self._problem(less, concerned) is None:
+                withheld = less
+        return withheld
+
+    def _too_tight(self, withheld: Withheld) -> Refusal | None:
+        """Refuse where a shape would depend on a node that is nearly full, or not settled yet."""
+        for demand in self._demands:
+            mask = self._wanted[demand].mask
+            touched = any(resource in withheld for resource in self._steered[demand])
+            if not touched or mask is None:
+                continue
+            if mask & self._outlook.state.unsettled:
+                return self._refusal(Reason.UNDER_ADMISSION, shape=demand)
+            if not self._has_headroom(demand, mask):
+                return self._refusal(Reason.HEADROOM, shape=demand)
+        return None
+
+    def _has_headroom(self, demand: Demand, mask: int) -> bool:
+        tables, headroom = self._outlook.tables, self._headroom
+        exclusive = demand.cpus if isinstance(self._node.cpu, StaticCpuPolicy) else 0
+        if exclusive and tables.free_cpus(mask) < exclusive + headroom.cpus:
+            return False
+        if not demand.memory or not isinstance(self._node.memory, StaticMemoryPolicy):
+            return True
+        return tables.free_bytes(MEMORY, mask) >= dict(demand.memory).get(MEMORY, 0) + headroom.memory_bytes
+
+    def _conflict(self, demand: Demand, taken: int) -> Refusal:
+        """Name the shape that wants what the kubelet would give to this one, or the admission under way."""
+        steered = self._steered[demand]
+        if any(taken & self._kept.get(resource, 0) & ~self._open[resource] for resource in steered):
+            return self._refusal(Reason.UNDER_ADMISSION, shape=demand)
+        for other in self._demands:
+            shared = other is not demand and set(self._steered[other]) & set(steered)
+            if shared and (self._wanted[other].mask or 0) & taken:
+                return Refusal(Reason.CONFLICT, self.resources, shape=demand.shape, other=other.shape)
+        return self._refusal(Reason.CONFLICT, shape=demand)
+
+    def _refusal(self, reason: Reason, *, shape: Demand | None = None) -> Refusal:
+        return Refusal(reason, self.resources, shape=None if shape is None else shape.shape)
+
+
+def _pairs(withheld: Mapping[ResourceName, int]) -> Iterator[Pair]:
+    for resource, mask in withheld.items():
+        for node in nodes_of(mask):
+            yield resource, 1 << node

@@ -1,0 +1,127 @@
+"""Request shapes: what pods may ask for, as far as NUMA placement is concerned.
+
+Sources are values: shapes that the configuration declares, and those of pods seen on the node. Where neither
+is known, ``any_shape`` takes over (``choose``).
+
+Assumed of every shape: whole exclusive CPUs and memory are those of a Guaranteed pod without init containers.
+A shape without CPUs and memory is a pod that asks for devices only. Memory that is not named beside CPUs
+counts as one byte, CPUs that are not named beside memory as a fraction of one: name what your pods ask for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from numaplace.managers.admission import Scope
+from numaplace.managers.device_manager import PodUid
+from numaplace.managers.pod import Container, Pod
+from numaplace.model.names import CPU, HUGEPAGES_PREFIX, MEMORY, PodKey, ResourceName
+from numaplace.model.podresources import ContainerUse, PodUse
+
+Amounts = tuple[tuple[ResourceName, int], ...]
+"""(resource, amount) by name, all above 0: whole CPUs, bytes, or devices."""
+
+SHAPE_UID = PodUid("numaplace.shape")
+"""No pod of a real kubelet has this UID."""
+
+REMEMBERED_SHAPES = 50
+"""Distinct shapes that ``SeenShapes`` keeps, those seen last: old mixes of workloads should fade."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a pod asks for, container by container. Make it with ``shape`` or ``Shape.of``."""
+
+    containers: tuple[Amounts, ...]
+
+    @classmethod
+    def of(cls, *containers: Mapping[ResourceName, int]) -> Shape:
+        """Return the shape of a pod with these containers; amounts of 0 are left out."""
+        return cls(tuple(_amounts(one) for one in containers))
+
+    @property
+    def total(self) -> Mapping[ResourceName, int]:
+        """What all containers ask for together."""
+        total: Counter[ResourceName] = Counter()
+        for amounts in self.containers:
+            for resource, amount in amounts:
+                total[resource] += amount
+        return total
+
+    def units(self, scope: Scope) -> tuple[Shape, ...]:
+        """Return what the Topology Manager decides on: the pod as a whole, or each container by itself.
+
+        Under scope ``container`` the withheld set is renewed before the next container is looked at.
+        """
+        if scope is Scope.POD:
+            return (self,)
+        return tuple(Shape((amounts,)) for amounts in self.containers)
+
+    def pod(self) -> Pod:
+        """Return a pod of this shape, as the managers take it."""
+        placed = any(is_compute(resource) for amounts in self.containers for resource, _ in amounts)
+        return Pod(
+            SHAPE_UID,
+            "",
+            "shape",
+            tuple(
+                _container(f"c{number}", dict(amounts), placed=placed)
+                for number, amounts in enumerate(self.containers)
+            ),
+        )
+
+
+def is_compute(resource: ResourceName) -> bool:
+    """Return whether the resource is the CPU manager's or the memory manager's."""
+    return resource in (CPU, MEMORY) or resource.startswith(HUGEPAGES_PREFIX)
+
+
+def _amounts(amounts: Mapping[ResourceName, int]) -> Amounts:
+    return tuple((resource, amounts[resource]) for resource in sorted(amounts) if amounts[resource] > 0)
+
+
+def _container(name: str, amounts: dict[ResourceName, int], *, placed: bool) -> Container:
+    if placed:
+        # A Guaranteed pod names CPU and memory for all its containers; a thousandth of a CPU is shared.
+        amounts[CPU] = 1000 * amounts[CPU] if CPU in amounts else 1
+        amounts.setdefault(MEMORY, 1)
+    return Container(name, amounts, amounts)
+
+
+def seen_shapes(pods: Iterable[PodUse]) -> tuple[Shape, ...]:
+    """Return the distinct shapes of what the pods hold, in their order; pods that hold nothing have none."""
+    found = (Shape(tuple(filter(None, map(_held_by, pod.containers)))) for pod in pods)
+    return tuple(dict.fromkeys(one for one in found if one.containers))
+
+
+def _held_by(container: ContainerUse) -> Amounts:
+    held: Counter[ResourceName] = Counter()
+    ids: dict[ResourceName, set[str]] = {}
+    for block in container.devices:
+        ids.setdefault(block.resource, set()).update(block.ids)
+    held.update({resource: len(devices) for resource, devices in ids.items()})
+    held[CPU] += len(container.cpus)
+    for memory in container.memory:
+        held[memory.type] += memory.size_bytes
+    return _amounts(held)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenShapes:
+    """The distinct shapes of the pods seen last, newest last; ``observed`` gives the next value."""
+
+    shapes: tuple[Shape, ...] = ()
+    _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
+
+    def observed(self, pods: Sequence[PodUse], complete: AbstractSet[PodKey]) -> SeenShapes:
+        """Note the listed pods that are done with admission: others show a part of their shape only."""
+        new = frozenset(complete) - self._noted
+        noted = self._noted & complete
+        if not new and len(noted) == len(self._noted):
+            return self
+        found = seen_shapes(sorted((pod for pod in pods if pod.key in new), key=lambda pod: pod.key))
+        kept = [one for one in self.shapes if one not in found]
+        return SeenShapes((*kept, *found)[-REMEMBERED_SHAPES:], noted | new)

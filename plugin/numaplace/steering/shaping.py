@@ -1,0 +1,31 @@
+"""What ListAndWatch publishes under a withheld set."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+
+from numaplace.model.device import Device
+from numaplace.model.names import DeviceId
+
+
+def published_nodes(device: Device, *, in_use: bool, withheld: AbstractSet[int]) -> tuple[int, ...]:
+    """Return the NUMA nodes that a device is published with.
+
+    Only a healthy device that nobody holds is published without, if any of its nodes is withheld: one of two
+    nodes would keep the node in play. Allocated devices show theirs to whoever reads PodResources, and
+    unhealthy ones count towards the width that the kubelet prefers.
+    """
+    if in_use or not device.healthy or withheld.isdisjoint(device.nodes):
+        return device.nodes
+    return ()
+
+
+def published(
+    devices: Mapping[DeviceId, Device], *, in_use: Collection[DeviceId], withheld: AbstractSet[int]
+) -> dict[DeviceId, tuple[int, ...]]:
+    """Return the published NUMA nodes of every device of a resource; ``in_use`` counts grants in flight."""
+    return {
+        id_: published_nodes(device, in_use=id_ in in_use, withheld=withheld)
+        for id_, device in devices.items()
+    }

@@ -1,0 +1,131 @@
+"""A steering decision in words, for ``explain``, ``inspect`` and the log. The data stays the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from numaplace.model.names import CPU, ResourceName
+from numaplace.placement.text import numa_text
+from numaplace.steering.prediction import Harm, Prediction
+from numaplace.steering.reasons import Reason, Refusal, ShapeOutlook, SteeringDecision
+from numaplace.steering.shape import Shape, is_compute
+
+_GIB, _MIB = 1024**3, 1024**2
+
+
+def decision_lines(decision: SteeringDecision) -> Iterator[str]:
+    """Yield what is withheld, why nothing more is, and a line per known shape."""
+    for resource, nodes in decision.withheld.items():
+        named = ",".join(str(node) for node in sorted(nodes))
+        yield f"{resource}: topology of free devices withheld on NUMA {named}"
+    if not decision.withheld:
+        yield "nothing withheld"
+    for refusal in decision.refusals:
+        yield refusal_text(refusal)
+    for outlook in decision.shapes:
+        yield outlook_text(outlook)
+
+
+def shape_text(shape: Shape) -> str:
+    """Return ``cpu: 8, memory: 32Gi, nvidia.com/gpu: 1``, containers joined with `` + ``."""
+    return " + ".join(
+        "{" + ", ".join(f"{name}: {_amount(name, amount)}" for name, amount in container) + "}"
+        for container in shape.containers
+    )
+
+
+def _amount(name: ResourceName, amount: int) -> str:
+    if not is_compute(name) or name == CPU:
+        return str(amount)
+    for unit, suffix in ((_GIB, "Gi"), (_MIB, "Mi")):
+        if amount % unit == 0:
+            return f"{amount // unit}{suffix}"
+    return str(amount)
+
+
+def outlook_text(outlook: ShapeOutlook) -> str:
+    """Return where a shape goes, and where it would go without steering and by the strategy."""
+    stock, wanted, steered = (_where(one) for one in (outlook.stock, outlook.wanted, outlook.steered))
+    text = f"{shape_text(outlook.shape)}: {steered}"
+    beside = []
+    if stock != steered:
+        beside.append(f"without steering {stock}")
+    if wanted != steered:
+        beside.append(f"the strategy wants {wanted}")
+    return f"{text} ({'; '.join(beside)})" if beside else text
+
+
+def _where(prediction: Prediction) -> str:
+    if not prediction.admitted:
+        return f"refused ({prediction.reason})"
+    return numa_text(prediction.mask)
+
+
+_HARMS: Mapping[Harm, str] = {
+    Harm.REFUSED: "would be refused",
+    Harm.ADMITTED: "would be admitted although the policy refuses it",
+    Harm.WIDER: "would be spread over more NUMA nodes",
+    Harm.NOT_PREFERRED: "would not be as narrow as the hardware allows",
+    Harm.LESS_ALIGNED: "would get less from its NUMA nodes",
+}
+
+
+def _conflict(refusal: Refusal) -> str:
+    one = _shape(refusal.shape)
+    if refusal.other is None:
+        return f"no withheld set sends {one} where the strategy wants it"
+    return f"{one} is wanted elsewhere than {_shape(refusal.other)}, and one exposed set serves both"
+
+
+def _shape(shape: Shape | None) -> str:
+    return "a shape" if shape is None else shape_text(shape)
+
+
+def _node(refusal: Refusal) -> str:
+    return "the wanted NUMA node" if refusal.node is None else numa_text(1 << refusal.node)
+
+
+_REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
+    Reason.POLICY_NONE: lambda _: (
+        "the Topology Manager's policy is none: GetPreferredAllocation decides there"
+    ),
+    Reason.POLICY_UNKNOWN: lambda one: one.what,
+    Reason.STATE_UNKNOWN: lambda one: f"the node's state is not known: {one.what}",
+    Reason.NO_STRATEGY: lambda _: "no strategy is set",
+    Reason.KUBELET_STRATEGY: lambda _: "the kubelet applies a strategy itself",
+    Reason.ONE_NODE: lambda _: "the machine has one NUMA node",
+    Reason.NOTHING_STEERABLE: lambda _: "no known shape asks for a resource whose topology is ours to shape",
+    Reason.MIXED_STRATEGIES: lambda _: "shapes ask for resources of different strategies together",
+    Reason.SEVERAL_SIZES: lambda _: (
+        "most-allocated with several shapes: lowest id first packs as well, and half-measures pack worse"
+    ),
+    Reason.NOTHING_TO_GAIN: lambda _: "the kubelet picks what the strategy wants by itself",
+    Reason.CONFLICT: _conflict,
+    Reason.UNSAFE: lambda one: (
+        f"{_shape(one.shape)} {_HARMS[one.harm] if one.harm else 'would come off worse'}"
+    ),
+    Reason.HEADROOM: lambda one: f"too little headroom on {_node(one)}{_for(one)}",
+    Reason.UNDER_ADMISSION: lambda _: "a container under admission may still need what would be withheld",
+    Reason.TOO_MANY: lambda one: f"too much to predict: {one.what}",
+    Reason.MAY_SPAN: lambda _: (
+        "no shape is known, and under this policy a request may span NUMA nodes: declare steering.requests"
+    ),
+    Reason.NOT_DOMINANT: lambda _: (
+        "no shape is known, and no NUMA node is as good as every other one for all requests: "
+        "declare steering.requests"
+    ),
+}
+
+
+def _for(refusal: Refusal) -> str:
+    return "" if refusal.shape is None else f" for {shape_text(refusal.shape)}"
+
+
+def refusal_text(refusal: Refusal) -> str:
+    """Return why resources stay exposed, as one clause."""
+    clause = _REASONS[refusal.reason](refusal)
+    return f"{_names(refusal.resources)}: {clause}" if refusal.resources else clause
+
+
+def _names(resources: Iterable[ResourceName]) -> str:
+    return ", ".join(sorted(resources))

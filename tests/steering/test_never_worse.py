@@ -1,0 +1,246 @@
+"""Whatever is withheld, the kubelet's managers do as well by every shape as without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numaplace.engine.options import PolicyName, PolicyOptions
+from numaplace.engine.weights import weights_from_mapping
+from numaplace.managers.admission import Scope
+from numaplace.managers.cpu.options import CpuPolicyOptions
+from numaplace.model.mask import mask_of, width
+from numaplace.model.names import CPU, MEMORY, DeviceId, Strategy
+from numaplace.steering.choose import SteeringSettings, choose
+from numaplace.steering.demand import demand_of
+from numaplace.steering.outlook import Budget, Outlook
+from numaplace.steering.predict import predict
+from numaplace.steering.shape import Shape
+from numaplace.steering.state import StateUnknown
+from steering_machine import GIB, GPU, NIC, VF, Hardware, Machine, per_node
+
+POLICIES = [PolicyName.BEST_EFFORT, PolicyName.RESTRICTED, PolicyName.SINGLE_NUMA_NODE]
+
+
+@st.composite
+def hardware(draw, *, even=False):
+    nodes = draw(st.integers(2, 4))
+    if even:
+        sizes = (draw(st.integers(2, 8)),) * nodes
+        spots = [(node,) for node in range(nodes) for _ in range(draw(st.integers(1, 4)))]
+    else:
+        sizes = tuple(draw(st.lists(st.integers(1, 8), min_size=nodes, max_size=nodes)))
+        one = st.integers(0, nodes - 1).map(lambda node: (node,))
+        two = st.tuples(st.integers(0, nodes - 2)).map(lambda node: (node[0], node[0] + 1))
+        spots = draw(st.lists(st.one_of(one, one, one, one, two, st.just(())), min_size=1, max_size=10))
+    names = draw(st.lists(st.sampled_from([GPU, VF, NIC]), min_size=1, max_size=3, unique=True))
+    devices = {names[0]: tuple(spots)}
+    for name in names[1:]:
+        devices[name] = tuple((node,) for node in draw(st.lists(st.integers(0, nodes - 1), max_size=8)))
+    ids = [
+        DeviceId(f"{name.partition('/')[2]}{number}") for name in names if name != NIC for number in range(3)
+    ]
+    return Hardware(
+        nodes=nodes,
+        cpus=draw(st.sampled_from([(), sizes])),
+        memory_gib=draw(st.sampled_from([(), sizes])),
+        devices=devices,
+        unhealthy=frozenset(draw(st.lists(st.sampled_from(ids), max_size=2) if ids else st.just([]))),
+        policy=draw(st.sampled_from(POLICIES)),
+        scope=draw(st.sampled_from(list(Scope))),
+        options=PolicyOptions(prefer_closest=draw(st.booleans())),
+    )
+
+
+CONTAINERS = st.builds(
+    lambda devices, compute: {**devices, **compute},
+    st.dictionaries(st.sampled_from([GPU, VF, NIC]), st.integers(1, 3), min_size=0, max_size=2),
+    st.sampled_from(
+        [{}, {}, {CPU: 1, MEMORY: GIB}, {CPU: 2, MEMORY: 3 * GIB}, {CPU: 5, MEMORY: GIB}, {MEMORY: 4 * GIB}]
+    ),
+)
+SHAPES = st.lists(CONTAINERS, min_size=1, max_size=2).map(lambda containers: Shape.of(*containers))
+STRATEGIES = st.builds(
+    lambda strategy, weights, several: SteeringSettings(
+        strategy=strategy, weights=weights_from_mapping(weights), pack_several_sizes=several
+    ),
+    st.sampled_from([Strategy.MOST_ALLOCATED, Strategy.LEAST_ALLOCATED]),
+    st.sampled_from([{}, {CPU: 0, MEMORY: 0}, {GPU: 10, VF: 0}, {CPU: 3, MEMORY: 1, GPU: 6}]),
+    st.booleans(),
+)
+
+
+def filled(machine, fills):
+    for number, (shape, keep) in enumerate(fills):
+        machine.create(f"p{number}", shape)
+        if not keep:
+            machine.delete(f"p{number}")
+    return machine
+
+
+FILLS = st.lists(st.tuples(SHAPES, st.sampled_from([True, True, True, False])), max_size=8)
+
+
+def measured(machine, unit, withheld):
+    """Admit on a copy: whether it was, the affinity's width, whether all of the pod is on one NUMA node."""
+    copy = machine.copy()
+    outcome = copy.create("new", unit, withheld=withheld)
+    if not outcome.admitted:
+        return False, 0, False
+    hint = list(outcome.affinities.values())[-1]
+    everywhere = len(machine.topology.nodes)
+    wide = everywhere if hint.mask is None else width(hint.mask)
+    return True, wide, copy.on_one_node("new")
+
+
+def assert_not_worse(machine, shapes, withheld):
+    for unit in {unit for shape in shapes for unit in shape.units(machine.hardware.scope)}:
+        admitted, wide, on_one = measured(machine, unit, {})
+        now = measured(machine, unit, withheld)
+        assert now[0] == admitted, unit
+        assert now[1] <= wide, unit
+        assert now[2] or not on_one, unit
+
+
+def case(seed, *, even):
+    """Return a machine that is partly full, shapes that may arrive, and what is wanted."""
+    rng = Random(seed)
+    nodes = rng.choice((2, 2, 3, 4))
+    names = rng.sample((GPU, VF, NIC), rng.choice((1, 2, 2, 3)))
+    devices = {}
+    for name in names:
+        each = rng.choice((2, 3, 4, 6))
+        counts = [each if even else rng.choice((0, 1, each, each, each + 2)) for _ in range(nodes)]
+        spots = list(per_node(*counts))
+        if not even and rng.random() < 0.3:
+            spots += [(node, node + 1) for node in range(nodes - 1)] + [()]
+        devices[name] = tuple(spots)
+    cpus = tuple(8 if even or rng.random() < 0.7 else rng.randrange(2, 12) for _ in range(nodes))
+    unhealthy = [DeviceId(f"{name.partition('/')[2]}{rng.randrange(4)}") for name in names]
+    hardware = Hardware(
+        nodes=nodes,
+        cpus=rng.choice(((), cpus, cpus)),
+        memory_gib=rng.choice(((), cpus, cpus)),
+        devices=devices,
+        unhealthy=frozenset(unhealthy) if rng.random() < 0.2 else frozenset(),
+        policy=rng.choice(POLICIES),
+        scope=rng.choice(list(Scope)),
+        cpu_options=CpuPolicyOptions(align_by_socket=rng.random() < 0.05),
+        steerable=frozenset(rng.choice(((GPU, VF), (GPU, VF, NIC), names))),
+    )
+    if hardware.policy is PolicyName.SINGLE_NUMA_NODE:
+        hardware = replace(hardware, cpu_options=CpuPolicyOptions())
+    computes = [{}, {CPU: 1, MEMORY: GIB}, {CPU: 2, MEMORY: GIB}, {CPU: 4, MEMORY: 3 * GIB}, {MEMORY: GIB}]
+
+    def container():
+        wanted = {
+            name: rng.choice((1, 1, 1, 2, 4)) for name in rng.sample(names, rng.choice((1, 1, len(names))))
+        }
+        return {**wanted, **rng.choice(computes)}
+
+    def shapes(count):
+        return [Shape.of(*[container() for _ in range(rng.choice((1, 1, 1, 2)))]) for _ in range(count)]
+
+    known = shapes(rng.choice((1, 1, 2, 3, 5)))
+    fills = [rng.choice([*known, *shapes(1)]) for _ in range(rng.randrange(1, 3 * nodes))]
+    machine = filled(Machine(hardware), [(one, rng.random() < 0.8) for one in fills])
+    settings = SteeringSettings(
+        strategy=rng.choice((Strategy.LEAST_ALLOCATED, Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED)),
+        weights=weights_from_mapping(
+            rng.choice(({}, {CPU: 0, MEMORY: 0}, {names[0]: 10}, {CPU: 3, names[0]: 6}))
+        ),
+        pack_several_sizes=rng.random() < 0.7,
+    )
+    return machine, known, settings
+
+
+def test_no_known_shape_comes_off_worse():
+    steered = 0
+    for seed in range(1200):
+        machine, shapes, settings = case(seed, even=seed % 3 > 0)
+        node = machine.hardware.steering_node()
+        decision = choose(node, machine.states(), shapes, settings=settings)
+        if decision.withheld:
+            steered += 1
+            assert_not_worse(machine, shapes, decision.withheld)
+    assert steered > 150
+
+
+def test_no_unknown_shape_comes_off_worse():
+    steered = 0
+    for seed in range(1000):
+        machine, shapes, settings = case(seed, even=seed % 5 > 0)
+        node = machine.hardware.steering_node()
+        decision = choose(node, machine.states(), [], settings=settings)
+        if decision.withheld:
+            steered += 1
+            first, last = next(iter(machine.tables)), list(machine.tables)[-1]
+            every = [Shape.of({first: size, last: other}) for size in range(1, 13) for other in (0, 1, 3)]
+            assert_not_worse(machine, [*shapes, *every], decision.withheld)
+    assert steered > 40
+
+
+@settings(max_examples=250, deadline=None)
+@given(hardware(), FILLS, SHAPES, st.data(), STRATEGIES)
+def test_the_fast_prediction_is_the_plain_one(hardware, fills, shape, data, wanted):
+    state, node = filled(Machine(hardware), fills).state(), hardware.steering_node()
+    assume(not isinstance(state, StateUnknown))
+    hidden = {resource: data.draw(st.integers(0, (1 << hardware.nodes) - 1)) for resource in hardware.devices}
+    strategic = PolicyOptions(
+        prefer_closest=hardware.options.prefer_closest, strategy=wanted.strategy, weights=wanted.weights
+    )
+    outlook = Outlook(node, state, strategic=strategic, budget=Budget(10**6))
+    for unit in shape.units(hardware.scope):
+        demand = demand_of(unit, hardware.scope)
+        for fast, plain in (
+            (outlook.outcome(demand), predict(node, state, unit)),
+            (outlook.outcome(demand, hidden), predict(node, state, unit, withheld=hidden)),
+            (outlook.wanted(demand), predict(node, state, unit, options=strategic)),
+        ):
+            assert (fast.admitted, fast.mask, fast.preferred, dict(fast.aligned)) == (
+                plain.admitted,
+                plain.mask,
+                plain.preferred,
+                dict(plain.aligned),
+            )
+
+
+def has_memory_groups(state):
+    return any(len(node.cells) > 1 for node in state.memory.machine.nodes.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(hardware(), FILLS, SHAPES)
+def test_the_prediction_is_what_the_managers_then_do(hardware, fills, shape):
+    machine = filled(Machine(hardware), fills)
+    state, node = machine.state(), hardware.steering_node()
+    assume(not isinstance(state, StateUnknown))
+    assume(hardware.policy != PolicyName.BEST_EFFORT or not has_memory_groups(state))
+    # The kubelet does not show resources without healthy devices.
+    assume(shape.total.keys() - {CPU, MEMORY} <= state.devices.keys())
+    for unit in shape.units(hardware.scope):
+        outcome = machine.copy().create("new", unit)
+        predicted = predict(node, state, unit)
+        assert (predicted.admitted, predicted.reason) == (outcome.admitted, outcome.reason)
+        if outcome.admitted:
+            assert predicted.mask == list(outcome.affinities.values())[-1].mask
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_device_of_two_nodes_counts_for_both(policy):
+    hardware = Hardware(devices={GPU: ((0, 1), (0,), (1,))}, policy=policy)
+    machine = Machine(hardware)
+    machine.create("p", Shape.of({GPU: 1}))
+    shapes = [Shape.of({GPU: size}) for size in (1, 2)]
+    for known in (shapes[:1], shapes):
+        decision = choose(
+            hardware.steering_node(),
+            machine.states(),
+            known,
+            settings=SteeringSettings(strategy=Strategy.LEAST_ALLOCATED),
+        )
+        assert_not_worse(machine, known, decision.withheld)
+    assert mask_of((0, 1)) == 3
