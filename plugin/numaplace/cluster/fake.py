@@ -1,0 +1,218 @@
+"""A small API server for tests and demos: lists and watches pods, takes Events. Plain HTTP, on a free port.
+
+It behaves as the real one where clients depend on it: one growing resource version, field selectors on the
+node's name, chunked watch streams of one JSON object per line, bookmarks, 410 Gone for versions that it has
+forgotten, 409 for an Event whose name is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Object = dict[str, Any]
+
+
+class FakeApiServer:
+    """State and switches; any thread may call the methods. ``requests`` are (method, path, query) so far."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.pods: dict[tuple[str, str], Object] = {}
+        self.events: dict[tuple[str, str], Object] = {}
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.authorizations: list[str | None] = []
+        self.refuse: dict[str, int] = {}
+        self.url = ""
+        self._version = 1
+        self._oldest = 1
+        self._log: list[tuple[int, str, Object]] = []
+        self._era = 0
+        self._closed = False
+
+    def put(self, pod: Object) -> None:
+        """Create or change a pod."""
+        with self.changed:
+            key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+            kind = "MODIFIED" if key in self.pods else "ADDED"
+            self.pods[key] = self._logged(kind, pod)
+
+    def delete(self, namespace: str, name: str) -> None:
+        """Delete a pod."""
+        with self.changed:
+            self._logged("DELETED", self.pods.pop((namespace, name)))
+
+    def bookmark(self) -> None:
+        """Send a bookmark on all watches."""
+        with self.changed:
+            self._logged("BOOKMARK", {"kind": "Pod", "metadata": {}})
+
+    def forget_history(self) -> None:
+        """Forget all changes so far, and end all watches: who comes back gets 410 Gone."""
+        with self.changed:
+            self._version += 1
+            self._oldest = self._version
+            self._log.clear()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """End all watches."""
+        with self.changed:
+            self._era += 1
+            self.changed.notify_all()
+
+    @contextmanager
+    def serving(self, port: int = 0) -> Iterator[str]:
+        """Serve on 127.0.0.1 while the context is open; give the URL."""
+        fake = self
+
+        class Handler(_Handler):
+            api = fake
+
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._closed = False
+        thread.start()
+        self.url = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            yield self.url
+        finally:
+            self._closed = True
+            self.hang_up()
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    def _logged(self, kind: str, item: Object) -> Object:
+        self._version += 1
+        item = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self._version)}}
+        self._log.append((self._version, kind, item))
+        self.changed.notify_all()
+        return item
+
+    def listed(self, node: str) -> Object:
+        """Return the PodList of a node."""
+        with self.changed:
+            items = [pod for pod in self.pods.values() if _on(pod, node)]
+            return {"kind": "PodList", "metadata": {"resourceVersion": str(self._version)}, "items": items}
+
+    def watched(self, node: str, version: int) -> Iterator[Object]:
+        """Give a node's changes after a version until the watch is ended, which it may be at once."""
+        return self._watched(node, version, self._era)
+
+    def _watched(self, node: str, version: int, era: int) -> Iterator[Object]:
+        if version < self._oldest:
+            yield {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
+            return
+        over = False
+        while not over:
+            with self.changed:
+                while not self._over(era) and self._version <= version:
+                    self.changed.wait()
+                over = self._over(era)
+                news = [one for one in self._log if one[0] > version]
+                version = self._version
+            for _, kind, item in news:
+                if kind == "BOOKMARK" or _on(item, node):
+                    yield {"type": kind, "object": item}
+
+    def _over(self, era: int) -> bool:
+        return self._closed or era != self._era
+
+    def took_event(self, namespace: str, event: Object) -> int:
+        """Take an Event; return the status."""
+        key = (namespace, event["metadata"]["name"])
+        with self.changed:
+            if key in self.events:
+                return 409
+            self.events[key] = event
+            self.changed.notify_all()
+        return 201
+
+    def patched_event(self, namespace: str, name: str, patch: Mapping[str, Any]) -> int:
+        """Merge a patch into an Event; return the status."""
+        with self.changed:
+            if (namespace, name) not in self.events:
+                return 404
+            self.events[namespace, name].update(patch)
+            self.changed.notify_all()
+        return 200
+
+
+def _on(pod: Object, node: str) -> bool:
+    return bool(pod.get("spec", {}).get("nodeName") == node)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    api: FakeApiServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        path, query = self._asked("GET")
+        if path != "/api/v1/pods":
+            self._answer(404, {"kind": "Status", "message": "not found"})
+        elif "watch" in query:
+            if not self._refused("watch"):
+                self._stream(self.api.watched(_node(query), int(query.get("resourceVersion") or 0)))
+        elif not self._refused("list"):
+            self._answer(200, self.api.listed(_node(query)))
+
+    def do_POST(self) -> None:
+        path, _ = self._asked("POST")
+        event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self._refused("events"):
+            status = self.api.took_event(path.split("/")[4], event)
+            self._answer(status, event if status == 201 else {"kind": "Status", "message": "exists"})
+
+    def do_PATCH(self) -> None:
+        path, _ = self._asked("PATCH")
+        patch = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self._refused("events"):
+            self._answer(self.api.patched_event(path.split("/")[4], path.split("/")[6], patch), {})
+
+    def _asked(self, method: str) -> tuple[str, dict[str, str]]:
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        self.api.authorizations.append(self.headers.get("Authorization"))
+        self.api.requests.append((method, url.path, query))
+        return url.path, query
+
+    def _refused(self, what: str) -> bool:
+        status = self.api.refuse.get(what)
+        if status:
+            self._answer(status, {"kind": "Status", "message": f"{what} is refused"})
+        return status is not None
+
+    def _answer(self, status: int, body: Object) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def _stream(self, items: Iterator[Object]) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        with suppress(OSError):
+            for item in items:
+                line = json.dumps(item).encode() + b"\n"
+                # In two pieces: a client must not rely on one line being one chunk.
+                for part in (line[:7], line[7:]):
+                    self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+            self.wfile.write(b"0\r\n\r\n")
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Stay quiet."""
+
+
+def _node(query: Mapping[str, str]) -> str:
+    return query.get("fieldSelector", "").removeprefix("spec.nodeName=")

@@ -1,0 +1,153 @@
+"""List, then watch, for ever: the pods that are bound to one node (as client-go's Reflector does).
+
+- The first list may come from the server's cache (``resourceVersion=0``): 5,000 nodes that start at once do
+  not reach etcd. After 410 Gone it is a consistent one, since the cache was what was too old.
+- A watch goes on where it or a bookmark left off; only 410 Gone leads to a new list.
+- After each failure a longer pause, with chance in it: the nodes of a cluster must not come back all at once.
+  Where we are not permitted to watch, the pause is long: somebody may grant it later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from numaplace.cluster.client import ApiClient, Request
+from numaplace.cluster.objects import read_change, read_list
+from numaplace.cluster.pods import PodStore
+from numaplace.errors import PeerError
+
+PODS = "/api/v1/pods"
+GONE = "410"
+OK = "OK"
+DECODE = "DECODE"
+NOT_PERMITTED = frozenset({"401", "403"})
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTimes:
+    """Seconds. A watch ends after ``watch`` to twice that; a server silent for ``silence`` is gone.
+
+    The server sends a bookmark about once a minute.
+    """
+
+    watch: float = 300.0
+    silence: float = 150.0
+    first_pause: float = 1.0
+    longest_pause: float = 60.0
+    not_permitted_pause: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchObserver:
+    """Who is told.
+
+    ``called`` of each list and watch (``list``, ``watch``) and its code, ``OK`` or as in ``PeerError``;
+    ``connected`` and ``ended`` of a watch's beginning and end; ``failed`` of what went wrong.
+    """
+
+    called: Callable[[str, str], None]
+    connected: Callable[[], None]
+    ended: Callable[[], None]
+    failed: Callable[[PeerError], None]
+
+
+class PodWatch:
+    """Keeps ``store`` up to date. ``chance`` gives numbers from 0 to 1."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        node_name: str,
+        *,
+        store: PodStore,
+        observer: WatchObserver,
+        chance: Callable[[], float],
+        times: WatchTimes | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._selector = {"fieldSelector": f"spec.nodeName={node_name}"}
+        self._store = store
+        self._observer = observer
+        self._chance = chance
+        self._times = times or WatchTimes()
+        self._sleep = sleep
+        self._version = ""
+        self._from_cache = True
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        clock = asyncio.get_running_loop().time
+        pause = self._times.first_pause
+        while True:
+            began, permitted = clock(), True
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+            except PeerError as error:
+                permitted = error.code not in NOT_PERMITTED
+                if error.code == GONE:
+                    self._version, self._from_cache = "", False
+                self._observer.failed(error)
+            # A server that ends each watch at once is no better than one that refuses it.
+            if clock() - began > self._times.longest_pause:
+                pause = self._times.first_pause
+            wait = pause if permitted else self._times.not_permitted_pause
+            await self._sleep(wait * (0.5 + self._chance()))
+            pause = min(pause * 2, self._times.longest_pause)
+
+    async def _list(self) -> None:
+        cached = {"resourceVersion": "0"} if self._from_cache else {}
+        try:
+            text = await self._client.call(Request("GET", PODS, {**self._selector, **cached}))
+            version, pods = read_list(text)
+        except PeerError as error:
+            self._observer.called("list", error.code)
+            raise
+        except ValueError as error:
+            self._observer.called("list", DECODE)
+            raise PeerError(f"the list of pods cannot be read: {error}", code=DECODE) from error
+        self._store.replace(pods)
+        self._version, self._from_cache = version, True
+        self._observer.called("list", OK)
+
+    async def _watch(self) -> None:
+        seconds = self._times.watch * (1 + self._chance())
+        query = {
+            **self._selector,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(max(1, int(seconds))),
+        }
+        began = False
+        try:
+            request = Request("GET", PODS, query)
+            async with self._client.lines(request, silence_seconds=self._times.silence) as lines:
+                began = True
+                self._observer.called("watch", OK)
+                self._observer.connected()
+                async for line in lines:
+                    self._take(line)
+        except PeerError as error:
+            if not began or error.code in (GONE, DECODE):
+                self._observer.called("watch", error.code)
+            raise
+        finally:
+            if began:
+                self._observer.ended()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            change = read_change(line)
+        except ValueError as error:
+            # What was missed is not known: only a new list is sure to have it.
+            self._version = ""
+            raise PeerError(f"an event of the watch cannot be read: {error}", code=DECODE) from error
+        if change.error:
+            raise PeerError(f"the watch ended: {change.message}", code=str(change.error))
+        self._store.apply(change)
+        self._version = change.version or self._version
