@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Builds what the cluster consists of from its Go modules, and prints one line for each: <name>=<path>. Builds are
+# kept in the end-to-end tests' cache, outside the repository, until the pinned modules or the Go version change.
+#
+#   kubelet       the file (the one that e2e/run.sh builds)
+#   pause         the file, the process of a pod's sandbox
+#   controlplane  a folder: kube-apiserver, kube-controller-manager, kube-scheduler
+#   etcd          a folder: etcd
+#   containerd    a folder: containerd, containerd-shim-runc-v2, ctr
+#   helm          the file (the one that `make chart` builds)
+set -euo pipefail
+cd "$(dirname "$0")"
+
+kubernetes_version=v1.37.2
+export GOTOOLCHAIN=${GOTOOLCHAIN:-auto} # Debian's Go would not fetch a newer one by itself
+cache=${NUMAPLACE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/numaplace}/e2e
+
+command -v go >/dev/null || {
+    echo "cluster: Go 1.26 or newer is missing (Debian package: golang-go, or https://go.dev/dl)" >&2
+    exit 2
+}
+
+# Name, version, folder of the module, linker flags, packages. Kubelet and pause make a file, others a folder.
+build() {
+    local name=$1 version=$2 folder=$3 flags=$4 key target started=$SECONDS
+    shift 4
+    go_version=$(cd "$folder" && go env GOVERSION)
+    key=$({ cat "$folder"/go.mod "$folder"/go.sum "$folder"/*.go; echo "$go_version $flags"; } | sha256sum | cut -c1-12)
+    target=$cache/$name-$version-$key
+    if [ ! -e "$target" ]; then
+        echo "cluster: building $name $version; this takes minutes, once" >&2
+        mkdir -p "$cache"
+        rm -rf "$target.part"
+        case $name in kubelet | pause) ;; *) mkdir "$target.part" ;; esac
+        env -C "$folder" CGO_ENABLED=0 GOFLAGS=-mod=readonly \
+            nice go build -trimpath -ldflags "$flags" -o "$target.part" "$@" >&2
+        mv "$target.part" "$target"
+        echo "cluster: $name: built in $((SECONDS - started)) s" >&2
+    fi
+    echo "$name=$target"
+}
+
+# Without a version, clients cannot tell what the API server serves. The same flags as for the kubelet of e2e/run.sh.
+stamp="-X k8s.io/component-base/version"
+kubernetes_flags="-s -w $stamp.gitVersion=$kubernetes_version $stamp.gitMajor=1 $stamp.gitMinor=37"
+
+build kubelet "$kubernetes_version" ../kubelet "$kubernetes_flags" k8s.io/kubernetes/cmd/kubelet
+build pause v1 pause "-s -w" .
+build etcd v3.7.3 etcd "-s -w" go.etcd.io/etcd/server/v3
+containerd_module=github.com/containerd/containerd/v2
+build containerd v2.4.2 containerd "-s -w -X $containerd_module/version.Version=v2.4.2" \
+    $containerd_module/cmd/containerd $containerd_module/cmd/containerd-shim-runc-v2 $containerd_module/cmd/ctr
+build controlplane "$kubernetes_version" controlplane "$kubernetes_flags" \
+    k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
+echo "helm=$(../../tests/chart/helm.sh)"
