@@ -24,7 +24,7 @@ class Watched:
 
     @property
     def names(self) -> set[str]:
-        return {name for _, name in self.store.pods}
+        return {name for _, name in self.store.specs.pods}
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def test_pods_of_this_node_are_followed(api: FakeApiServer) -> None:
         api.put(pod_json("other", node="worker-2"))
         await until(lambda: seen.names == {"first", "second"})
         api.put(pod_json("second", phase="Succeeded"))
-        await until(lambda: seen.store.pods["default", "second"].terminal)
+        await until(lambda: ("default", "second") in seen.store.specs.terminal)
         api.delete("default", "first")
         await until(lambda: seen.names == {"second"})
     assert seen.calls == [("list", "OK"), ("watch", "OK")]

@@ -138,28 +138,65 @@ def test_the_second_resource_follows_the_first_one():
 def test_room_for_what_such_containers_ask_for_beside_it():
     node = Node({0: {"nvidia.com/gpu": 4, "intel.com/sriov-nic": 4}, 1: {}}, gpu=4, vf=8)
     alone = node.place(VF, 1, strategy="most-allocated")
-    paired = node.place(VF, 1, strategy="most-allocated", companions={GPU: 1})
+    paired = node.place(VF, 1, strategy="most-allocated", rest={GPU: 1})
     assert (nodes_of(alone.mask), nodes_of(paired.mask)) == ((0,), (1,))
     assert why(paired).startswith("NUMA 1 alone has 1 nvidia.com/gpu free too")
 
 
 @pytest.mark.parametrize(
-    "companions",
+    "rest",
     [
         pytest.param({GPU: 5}, id="no-node-has-that-much"),
         pytest.param({ResourceName("example.com/unseen"): 1}, id="a-resource-without-state"),
         pytest.param({GPU: 1}, id="every-node-has-it"),
     ],
 )
-def test_companions_that_tell_no_nodes_apart_change_nothing(companions):
+def test_a_rest_that_tell_no_nodes_apart_change_nothing(rest):
     node = Node({0: {}, 1: {"nvidia.com/gpu": 2}}, gpu=4, vf=8)
-    placement = node.place(VF, 1, strategy="most-allocated", companions=companions)
-    assert (nodes_of(placement.mask), placement.companions) == ((1,), {})
+    placement = node.place(VF, 1, strategy="most-allocated", rest=rest)
+    assert (nodes_of(placement.mask), placement.rest) == ((1,), {})
+
+
+def test_the_containers_own_request_is_given_as_the_reason():
+    node = Node({0: {"nvidia.com/gpu": 4, "intel.com/sriov-nic": 4}, 1: {}}, gpu=4, vf=8)
+    placement = node.place(
+        VF, 1, strategy="most-allocated", rest={GPU: 1}, requested=frozenset({VF, GPU, "cpu"})
+    )
+    assert nodes_of(placement.mask) == (1,)
+    assert why(placement).startswith(
+        "NUMA 1 alone has 1 nvidia.com/gpu free too, which the container also asks for"
+    )
+
+
+@pytest.mark.parametrize(
+    ("requested", "scores", "selected"),
+    [
+        pytest.param(None, [41, 58, 50, 50], 0, id="unknown: all that have state"),
+        pytest.param({VF}, [75, 25, 50, 50], 1, id="devices alone"),
+        pytest.param({VF, "cpu"}, [50, 50, 50, 50], 0, id="with exclusive CPUs"),
+        pytest.param({VF, "cpu", "memory"}, [41, 58, 50, 50], 0, id="Guaranteed"),
+    ],
+)
+def test_only_requested_resources_are_scored(requested, scores, selected):
+    """KEP-6007: a resource that the container does not ask for has no hint, so no score."""
+    placement = KEP_EXAMPLE_2.place(
+        VF, 1, strategy="least-allocated", requested=requested and frozenset(requested)
+    )
+    assert [candidate.score for candidate in placement.candidates] == scores
+    assert nodes_of(placement.mask) == (selected,)
+
+
+def test_cpus_and_memory_are_no_reason_to_pass_a_node_over():
+    """The kubelet does not take them from the devices' node unless its Topology Manager chose that before."""
+    node = Node({0: {"cpu": 64, "memory": 128, "nvidia.com/gpu": 1}, 1: {}}, gpu=4)
+    rest = {ResourceName("cpu"): 4, ResourceName("memory"): GIB}
+    placement = node.place(GPU, 1, strategy="most-allocated", rest=rest, requested=frozenset({GPU, *rest}))
+    assert (nodes_of(placement.mask), placement.rest) == ((0,), {})
 
 
 def test_what_is_held_counts_more_than_what_may_come():
     node = Node({0: {"nvidia.com/gpu": 4}, 1: {}}, gpu=4, vf=8)
-    placement = node.place(VF, 1, strategy="none", held=mask_of([0]), companions={GPU: 1})
+    placement = node.place(VF, 1, strategy="none", held=mask_of([0]), rest={GPU: 1})
     assert nodes_of(placement.mask) == (0,)
 
 
@@ -234,11 +271,9 @@ device_ids = st.integers(0, 23).map(lambda number: DeviceId(f"d{number}"))
     groups=st.lists(st.sampled_from(["", "a", "b"]), min_size=20, max_size=20),
     held=st.integers(0, 63),
     used=st.sets(device_ids, max_size=12),
-    companions=st.dictionaries(st.sampled_from([GPU, VF]), st.integers(1, 9)),
+    rest=st.dictionaries(st.sampled_from([GPU, VF]), st.integers(1, 9)),
 )
-def test_any_request_gets_a_valid_answer(
-    offered, musts, size, strategy, nodes, groups, held, used, companions
-):
+def test_any_request_gets_a_valid_answer(offered, musts, size, strategy, nodes, groups, held, used, rest):
     devices = [
         Device(DeviceId(f"d{i}"), nodes=tuple(sorted(on)), group=group)
         for i, (on, group) in enumerate(zip(nodes, groups, strict=True))
@@ -255,7 +290,7 @@ def test_any_request_gets_a_valid_answer(
     def answer(order):
         return place(
             PlacementRequest(
-                order(offered | set(musts)), must_include=musts, size=size, held=held, companions=companions
+                order(offered | set(musts)), must_include=musts, size=size, held=held, rest=rest
             ),
             index=index_devices(devices),
             topology=topology,

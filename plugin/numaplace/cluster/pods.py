@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from numaplace.cluster.objects import Change, KnownPod
+from numaplace.managers.pod import Pod
 from numaplace.model.names import PodKey
+from numaplace.state.attribution import Specs
 
 
 class PodStore:
     """Known pods by (namespace, name). On the event loop; what was known stays while the server is away."""
 
     def __init__(self) -> None:
-        self._pods: dict[PodKey, KnownPod] = {}
+        self._pods: dict[PodKey, Pod] = {}
+        self._terminal: set[PodKey] = set()
 
     @property
-    def pods(self) -> Mapping[PodKey, KnownPod]:
-        """All of them; the mapping changes with the store."""
-        return self._pods
+    def specs(self) -> Specs:
+        """All of them, as they are now."""
+        return Specs(self._pods, self._terminal)
 
     def replace(self, pods: Iterable[KnownPod]) -> None:
         """Take in a whole list."""
-        self._pods = {pod.key: pod for pod in pods}
+        found = tuple(pods)
+        self._pods = {pod.key: pod.pod for pod in found}
+        self._terminal = {pod.key for pod in found if pod.terminal}
 
     def apply(self, change: Change) -> None:
         """Take in one event of a watch."""
-        pod = change.pod
-        if pod is None:
+        known = change.pod
+        if known is None:
             return
         if not change.deleted:
-            self._pods[pod.key] = pod
-        elif pod.key in self._pods and self._pods[pod.key].pod.uid == pod.pod.uid:
+            self._pods[known.key] = known.pod
+            (self._terminal.add if known.terminal else self._terminal.discard)(known.key)
+        elif known.key in self._pods and self._pods[known.key].uid == known.pod.uid:
             # A namesake may have come already: only the pod that went is forgotten.
-            del self._pods[pod.key]
+            del self._pods[known.key]
+            self._terminal.discard(known.key)

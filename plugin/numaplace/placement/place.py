@@ -30,7 +30,8 @@ class PlacementRequest:
     """One GetPreferredAllocation, as the kubelet sent it, and what is known of who asks.
 
     ``held`` is the mask of NUMA nodes that the asking container has devices on already; 0 if none or unknown.
-    ``companions`` are other resources, with amounts, that the container may ask for as well: a guess.
+    ``rest`` are the other resources, with amounts, that the container has still to be given. ``requested``
+    are the names of all that it asks for, if its spec is known; ``None``: then ``rest`` is a guess.
     ``freed_at`` holds the time in seconds at which a device was freed; absent = never seen in use.
     """
 
@@ -38,7 +39,8 @@ class PlacementRequest:
     must_include: Collection[DeviceId]
     size: int
     held: int = 0
-    companions: Mapping[ResourceName, int] = field(default_factory=dict)
+    rest: Mapping[ResourceName, int] = field(default_factory=dict)
+    requested: frozenset[ResourceName] | None = None
     freed_at: Mapping[DeviceId, float] = field(default_factory=dict)
 
 
@@ -63,7 +65,7 @@ def place(
         return Placement(ids=ids, outcome=Outcome.ALL, strategy=options.strategy, held=request.held)
     musts = musts[: max(request.size, 0)]
 
-    scorer = _Scorer(snapshot, options)
+    scorer = _Scorer(snapshot, options, request.requested)
     chosen = _choose_mask(
         request,
         offered.union(musts) if musts else offered,
@@ -92,17 +94,24 @@ def place(
         rule=chosen.rule,
         candidates=chosen.candidates,
         held=request.held,
-        companions=chosen.companions,
+        rest=chosen.rest,
+        requested=request.requested,
     )
 
 
 class _Scorer:
-    """Scores masks over all resources that have state, once per mask."""
+    """Scores masks over the requested resources (KEP-6007), or all that have state if those are unknown."""
 
-    def __init__(self, snapshot: Snapshot | None, options: PolicyOptions) -> None:
+    def __init__(
+        self, snapshot: Snapshot | None, options: PolicyOptions, requested: frozenset[ResourceName] | None
+    ) -> None:
         self.options = options
         scored = snapshot.tallies if snapshot and options.strategy is not Strategy.NONE else {}
-        self._tallies = [(name, scored[name]) for name in sorted(scored) if options.weights.of(name) > 0]
+        self._tallies = [
+            (name, scored[name])
+            for name in sorted(scored)
+            if options.weights.of(name) > 0 and (requested is None or name in requested)
+        ]
 
     def scores(self, mask: int) -> dict[ResourceName, int]:
         """Return the score of each weighted resource that has one."""
@@ -125,7 +134,7 @@ class _Chosen:
     structural: int | None
     rule: Rule | None
     candidates: tuple[Candidate, ...]
-    companions: Mapping[ResourceName, int] = field(default_factory=dict)
+    rest: Mapping[ResourceName, int] = field(default_factory=dict)
 
 
 def _choose_mask(
@@ -145,8 +154,8 @@ def _choose_mask(
     if not masks:
         return _Chosen(None, None, None, ())
     beside = [mask for mask in masks if _follows(mask, request.held)] or list(masks)
-    roomy = [mask for mask in beside if _has_room(mask, request.companions, snapshot)] or beside
-    companions = request.companions if len(roomy) < len(beside) else {}
+    roomy = [mask for mask in beside if _has_room(mask, request.rest, snapshot)] or beside
+    rest = request.rest if len(roomy) < len(beside) else {}
     candidates = []
     for mask in masks:
         scores = scorer.scores(mask)
@@ -161,9 +170,7 @@ def _choose_mask(
         best_non_preferred=width(masks[0]),
     )
     assert selection is not None  # noqa: S101 - there is at least one candidate and none is empty
-    return _Chosen(
-        selection.chosen.mask, selection.structural.mask, selection.rule, tuple(candidates), companions
-    )
+    return _Chosen(selection.chosen.mask, selection.structural.mask, selection.rule, tuple(candidates), rest)
 
 
 def _follows(mask: int, held: int) -> bool:
@@ -171,10 +178,14 @@ def _follows(mask: int, held: int) -> bool:
     return held in (0, mask & held) or mask & held == mask
 
 
-def _has_room(mask: int, companions: Mapping[ResourceName, int], snapshot: Snapshot | None) -> bool:
-    """Whether the mask has what the container may ask for next; unknown resources do not count."""
+def _has_room(mask: int, rest: Mapping[ResourceName, int], snapshot: Snapshot | None) -> bool:
+    """Whether the mask has the devices that are still to come; unknown resources do not count.
+
+    Nor do CPUs and memory: under Topology Manager policy ``none`` the kubelet takes them without regard to
+    the devices, and under the others it has chosen the nodes that hold them before it asks.
+    """
     return snapshot is None or all(
         snapshot.usage(name, mask).free >= amount
-        for name, amount in companions.items()
-        if name in snapshot.tallies
+        for name, amount in rest.items()
+        if name in snapshot.device_states
     )

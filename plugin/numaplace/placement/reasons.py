@@ -26,7 +26,7 @@ class Candidate:
     """A mask that can hold the request. ``score`` is the weighted mean of ``scores``; 0 = none.
 
     All candidates are equally wide. ``preferred`` ones keep the container together: they are where it has
-    devices, and have room for what it may ask for next. If no mask does, that counts for none.
+    devices, and have the devices that are still to come. If no mask does, that counts for none.
     """
 
     mask: int
@@ -41,8 +41,9 @@ class Placement:
 
     ``mask`` is the chosen NUMA mask, ``structural`` what it would have been without scores; None = no mask.
     ``held`` is the mask of NUMA nodes that the asking container had devices on already (0 = none or unknown).
-    ``companions`` are resources that similar containers held beside this one, if masks were passed over for
-    the lack of them.
+    ``rest`` is what the container has still to be given, if masks were passed over for the lack of it.
+    ``requested`` are the names of all that it asks for, by its spec; ``None``: the spec is not known, and
+    ``rest`` is what similar containers held.
     """
 
     ids: tuple[DeviceId, ...]
@@ -53,7 +54,8 @@ class Placement:
     rule: Rule | None = None
     candidates: tuple[Candidate, ...] = ()
     held: int = 0
-    companions: Mapping[ResourceName, int] = field(default_factory=dict)
+    rest: Mapping[ResourceName, int] = field(default_factory=dict)
+    requested: frozenset[ResourceName] | None = None
 
     @property
     def score_decided(self) -> bool:

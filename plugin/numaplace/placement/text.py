@@ -25,9 +25,11 @@ def why(placement: Placement) -> str:
         sentence = f"only {chosen}{together} can hold the request"
     elif placement.rule is Rule.SCORE:
         sentence = f"{placement.strategy}: {_scores(placement)}"
-    elif placement.rule is Rule.PREFERRED and placement.companions:
-        others_wanted = " and ".join(f"{amount} {name}" for name, amount in placement.companions.items())
-        sentence = f"{chosen} alone has {others_wanted} free too, which such containers also held"
+    elif placement.rule is Rule.PREFERRED and placement.rest:
+        wanted = " and ".join(f"{amount} {name}" for name, amount in placement.rest.items())
+        known = placement.requested is not None
+        whose = "the container also asks for" if known else "such containers also held"
+        sentence = f"{chosen} alone has {wanted} free too, which {whose}"
     elif placement.rule is Rule.PREFERRED and placement.held:
         sentence = f"beside the container's other devices: {chosen}"
     else:

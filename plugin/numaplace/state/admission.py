@@ -25,10 +25,19 @@ from numaplace.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The pods that may be asking, sorted, and the one that is, if only one can be."""
+    """The pods that may be asking, sorted, and the one that is, if only one can be.
+
+    ``able`` are their entries in the List: two of one key are a finished pod and its successor.
+    """
 
     candidates: tuple[PodKey, ...] = ()
     pod: PodUse | None = None
+    able: tuple[PodUse, ...] = field(default=(), repr=False)
+
+    def narrowed(self, able: Sequence[PodUse]) -> Admission:
+        """Return who may be asking, once only these entries can be."""
+        keys = tuple(sorted({pod.key for pod in able}))
+        return Admission(keys, able[0] if len(able) == 1 else None, tuple(able))
 
 
 UNKNOWN = Admission()
@@ -50,8 +59,7 @@ def asking(
     if len(able) > 1 and latest is not None:
         holders = [pod for pod in able if any(_holds(one, latest) for one in pod.containers)]
         able = holders if len(holders) == 1 else able
-    keys = tuple(sorted({pod.key for pod in able}))
-    return Admission(candidates=keys, pod=able[0] if len(able) == 1 else None)
+    return UNKNOWN.narrowed(able)
 
 
 def held_nodes(
@@ -65,11 +73,11 @@ def held_nodes(
     after all, it follows its own pod's node, which costs spread, not admission.
     """
     pod = admission.pod
-    last = -1 if pod is None else _last_touched(pod)
+    last = -1 if pod is None else last_touched(pod)
     if pod is None or last < 0:
         return 0
     container = pod.containers[last]
-    if _done(container) or _has(container, resource):
+    if is_done(container) or has_resource(container, resource):
         return 0
     if last < len(pod.containers) - 1 and (latest is None or not _holds(container, latest)):
         return 0
@@ -174,31 +182,33 @@ def _is_emptied(before: tuple[PodUse, ...], now: tuple[PodUse, ...]) -> bool:
 
 
 def _holds_anything(pod: PodUse) -> bool:
-    return _last_touched(pod) >= 0
+    return last_touched(pod) >= 0
 
 
 def _can_ask(pod: PodUse, resource: ResourceName) -> bool:
     """Return whether some container of the pod can still ask; a pod listed without containers can."""
-    last = _last_touched(pod)
+    last = last_touched(pod)
     if last < len(pod.containers) - 1 or last < 0:
         return True
-    return not _done(pod.containers[last]) and not _has(pod.containers[last], resource)
+    return not is_done(pod.containers[last]) and not has_resource(pod.containers[last], resource)
 
 
-def _last_touched(pod: PodUse) -> int:
+def last_touched(pod: PodUse) -> int:
     """Return the index of the last container that holds anything, else -1: those before it are done."""
     for index in range(len(pod.containers) - 1, -1, -1):
         container = pod.containers[index]
-        if container.devices or _done(container):
+        if container.devices or is_done(container):
             return index
     return -1
 
 
-def _done(container: ContainerUse) -> bool:
+def is_done(container: ContainerUse) -> bool:
+    """Return whether the container has exclusive CPUs or memory, which come after its devices."""
     return bool(container.cpus) or any(block.size_bytes > 0 for block in container.memory)
 
 
-def _has(container: ContainerUse, resource: ResourceName) -> bool:
+def has_resource(container: ContainerUse, resource: ResourceName) -> bool:
+    """Return whether the container holds devices of the resource."""
     return any(block.resource == resource for block in container.devices)
 
 
