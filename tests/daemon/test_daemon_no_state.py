@@ -72,7 +72,7 @@ async def test_no_state_at_all(site: Site, broken: Path) -> None:
         decided = served.count("numaplace_decisions_total", outcome="placed")
         assert served.count("numaplace_fallbacks_total", reason="snapshot") == decided > 0
         assert served.count("numaplace_decisions_total", outcome="fallback") == 0
-        [outage] = served.log.troubles
+        [outage] = await until(lambda: served.log.troubles)
         assert outage["event"].startswith("PodResources List fails"), "told once, not per pod"
 
 

@@ -6,6 +6,8 @@
   default of 4 MiB.
 - A private subchannel pool: a new channel to a replaced socket must not inherit the old one's back-off.
 - Short reconnect back-off: a kubelet restart takes a second or two, gRPC's default back-off two minutes.
+  ``min_reconnect_backoff_ms`` is no pause, but how long an attempt to connect may take: on a busy machine the
+  handshake over a unix socket can take some 100 ms. A peer that dies meanwhile ends the attempt at once.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _CLIENT: tuple[tuple[str, int | str], ...] = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 
