@@ -72,8 +72,11 @@ class DaemonProcess:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal; a daemon that has ended gets none."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+        # Not by ``Process.send_signal``: that of Python 3.11 looks whether the child has ended, which takes
+        # the exit code away from asyncio's own waiting (python/cpython#87744).
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
     async def stop(self) -> int:
         """Ask the daemon to end (SIGTERM), kill it if it does not in time; return its exit code."""
