@@ -177,14 +177,20 @@ class Site:
         return self.load(**changes).config
 
     @asynccontextmanager
-    async def serving(self, *, wait: bool = True, **changes: Any) -> AsyncIterator[Served]:
-        """Run a node with the configuration, and wait until all its devices are at the kubelet."""
+    async def serving(
+        self, *, wait: bool = True, env: Mapping[str, str] | None = None, **changes: Any
+    ) -> AsyncIterator[Served]:
+        """Run a node with the configuration, and wait until all its devices are at the kubelet.
+
+        The kubelet follows a plugin already while it still answers Register, so the node may learn it later.
+        """
         config = self.config(**changes)
         log, metrics = RecordedLog(), Metrics(version="test", clock=time.monotonic)
-        node = Node(config, metrics=metrics, log=log, clock=time.monotonic)
+        node = Node(config, metrics=metrics, log=log, clock=time.monotonic, env=env)
         async with node.running():
             if wait:
                 await self.registered(*(resource.name for resource in config.resources))
+                await until(lambda: all(one.registered for one in node._resources.values()))
             yield Served(node, metrics, log)
 
     async def registered(self, *resources: ResourceName) -> None:
