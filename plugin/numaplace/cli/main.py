@@ -43,6 +43,7 @@ COMMANDS = {
     ),
     "explain": Command("numaplace.cli.explain", "show why a scenario's pod lands where it does, or why not"),
     "inspect": Command("numaplace.cli.inspection", "show who holds what on which NUMA node, live"),
+    "doctor": Command("numaplace.cli.doctor", "check this node: what is wrong, and what to do"),
     "config": Command("numaplace.cli.config", "check a configuration file"),
 }
 

@@ -1,0 +1,1 @@
+"""One file per subject, each with functions from ``facts.Facts`` to findings; ``table`` lists them."""

@@ -1,0 +1,173 @@
+"""What the kubelet's own configuration means for numaplace, and whether a kubelet would start with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numaplace.doctor.facts import Facts, KubeletFact, KubeletSettings
+from numaplace.doctor.findings import Finding, Level
+from numaplace.engine.options import NUMA_ALLOCATION_STRATEGY, PolicyName, parse_options
+from numaplace.errors import InputError
+
+_NEEDED_GATES = ("KubeletPodResources", "KubeletPodResourcesGetAllocatable")
+_STATIC_CPU, _STATIC_MEMORY = "static", "Static"
+
+
+def kubelet_config(facts: Facts) -> Iterator[Finding]:
+    """Yield who decides under this configuration, and what is wrong with it."""
+    settings = facts.kubelet.settings
+    if settings is None:
+        yield _unseen(facts.kubelet)
+        return
+    yield _who_decides(facts, settings)
+    yield from _refused(facts, settings)
+    yield from _disagrees(facts, settings)
+    yield from _apart(facts, settings)
+
+
+def _unseen(kubelet: KubeletFact) -> Finding:
+    if kubelet.refused:
+        return Finding(
+            Level.PROBLEM,
+            "the kubelet's configuration cannot be understood",
+            kubelet.problem,
+            "name the kubelet's own configuration (kind: KubeletConfiguration) with --kubelet-config, "
+            "or mend it",
+        )
+    return Finding(
+        Level.UNKNOWN,
+        "the kubelet's configuration cannot be seen, so who chooses the NUMA nodes is not known",
+        kubelet.problem,
+        "name the file with --kubelet-config or kubelet.configFile (ps -C kubelet -o args shows its "
+        "--config); in a container run doctor on the node instead, or mount the file",
+    )
+
+
+def _who_decides(facts: Facts, settings: KubeletSettings) -> Finding:
+    managers = f"CPU manager {settings.cpu_policy}, memory manager {settings.memory_policy}"
+    if settings.reserved_cpus:
+        managers += f", reserved CPUs {settings.reserved_cpus}"
+    detail = f"{managers}; read from {', '.join(facts.kubelet.sources)}"
+    if settings.policy == PolicyName.NONE:
+        return Finding(
+            Level.OK,
+            "Topology Manager policy none: numaplace chooses the NUMA nodes by its strategy; CPUs and "
+            "memory are placed by the kubelet and the kernel",
+            detail,
+        )
+    if settings.policy not in tuple(PolicyName):
+        return Finding(
+            Level.PROBLEM,
+            f"{settings.policy!r} is no Topology Manager policy: the kubelet does not start with it",
+            detail,
+            f"set topologyManagerPolicy to one of {', '.join(PolicyName)}",
+        )
+    return Finding(
+        Level.OK,
+        f"Topology Manager policy {settings.policy}, scope {settings.scope}: the kubelet chooses the "
+        "NUMA nodes, numaplace decides inside them",
+        detail,
+    )
+
+
+def _refused(facts: Facts, settings: KubeletSettings) -> Iterator[Finding]:
+    """Yield what a kubelet does not start with; one that runs has other settings than these."""
+    runs = facts.kubelet_socket.listening
+    gates = settings.gates
+    try:
+        parse_options(
+            settings.options,
+            alpha=gates.get("TopologyManagerPolicyAlphaOptions", False),
+            beta=gates.get("TopologyManagerPolicyBetaOptions", True),
+        )
+    except InputError as error:
+        yield _not_started(
+            str(error),
+            runs=runs,
+            advice="remove the option from topologyManagerPolicyOptions, or set its gate",
+        )
+    if NUMA_ALLOCATION_STRATEGY in settings.options:
+        yield Finding(
+            Level.WARNING,
+            f"the kubelet is told to follow a strategy itself ({NUMA_ALLOCATION_STRATEGY})",
+            "KEP-6007; no released kubelet has the option, and one that does not know it does not start",
+            "remove the option, or leave the choice of NUMA nodes to such a kubelet",
+        )
+    if settings.cpu_policy == _STATIC_CPU and not settings.reserves_cpu:
+        yield _not_started(
+            "cpuManagerPolicy static needs reserved CPUs",
+            runs=runs,
+            advice="set reservedSystemCPUs, or cpu in systemReserved or kubeReserved",
+        )
+    if settings.memory_policy == _STATIC_MEMORY and not settings.reserves_memory:
+        yield _not_started(
+            "memoryManagerPolicy Static needs reservedMemory",
+            runs=runs,
+            advice="set reservedMemory so that its sum equals systemReserved + kubeReserved + evictionHard",
+        )
+    off = [gate for gate in _NEEDED_GATES if gates.get(gate) is False]
+    if off:
+        yield Finding(
+            Level.PROBLEM,
+            f"the kubelet's PodResources API is switched off: {', '.join(off)}",
+            "featureGates of the kubelet's configuration",
+            "remove these gates, which are on by default, and restart the kubelet",
+        )
+
+
+def _not_started(why: str, *, runs: bool, advice: str) -> Finding:
+    if runs:
+        return Finding(
+            Level.WARNING,
+            f"this is not what the running kubelet has, or it will not start again: {why}",
+            "the kubelet listens, and would not with this configuration",
+            f"name the file that it runs with (--kubelet-config); if this is it: {advice}",
+        )
+    return Finding(
+        Level.PROBLEM,
+        f"the kubelet does not start with this: {why}",
+        "and nobody listens at its socket",
+        advice,
+    )
+
+
+def _disagrees(facts: Facts, settings: KubeletSettings) -> Iterator[Finding]:
+    """Yield where PodResources contradicts: it shows CPUs and memory under the static policies only."""
+    capacity = facts.pod_resources.capacity
+    if capacity is None:
+        return
+    pairs = (
+        ("cpuManagerPolicy", settings.cpu_policy, settings.cpu_policy == _STATIC_CPU, bool(capacity.cpus)),
+        (
+            "memoryManagerPolicy",
+            settings.memory_policy,
+            settings.memory_policy == _STATIC_MEMORY,
+            bool(capacity.memory),
+        ),
+    )
+    for key, value, static, shown in pairs:
+        if static != shown:
+            yield Finding(
+                Level.WARNING,
+                f"the kubelet does not run with this {key}: {value}",
+                f"PodResources shows {'some' if shown else 'none'} of it, as under "
+                f"{'a static' if shown else 'no static'} policy",
+                "restart the kubelet if its configuration was changed; otherwise name the file that it "
+                "runs with (--kubelet-config)",
+            )
+
+
+def _apart(facts: Facts, settings: KubeletSettings) -> Iterator[Finding]:
+    if (
+        settings.policy == PolicyName.NONE
+        and settings.cpu_policy == _STATIC_CPU
+        and len(facts.topology.nodes) > 1
+    ):
+        yield Finding(
+            Level.WARNING,
+            "exclusive CPUs may be on another NUMA node than the devices",
+            "cpuManagerPolicy static under topologyManagerPolicy none: the kubelet chooses CPUs "
+            "without regard to devices",
+            "where pods need both together, set topologyManagerPolicy to best-effort, restricted or "
+            "single-numa-node; the kubelet then chooses the NUMA nodes",
+        )

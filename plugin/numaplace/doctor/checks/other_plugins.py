@@ -1,0 +1,136 @@
+"""Whether another plugin serves a resource of ours: a resource name has one plugin.
+
+Evidence, strongest first: the kubelet counts devices as allocatable although no numaplace serves the
+resource, or ones that our source does not see; a socket by the name that a known plugin gives it for the
+resource. Device ids alone prove nothing: VFs go by PCI address and NVIDIA's GPUs by UUID with every plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numaplace.doctor.checks.devices import allocatable_ids
+from numaplace.doctor.facts import Facts, SocketFact
+from numaplace.doctor.findings import Finding, Level
+from numaplace.doctor.text import listed
+from numaplace.doctor.vendors import usual_owner
+from numaplace.kubelet.sockets import socket_prefix
+from numaplace.kubelet.watch import KUBELET_SOCKET
+from numaplace.model.names import DeviceId, ResourceName
+
+_OURS = "numaplace-"
+_ADVICE = (
+    "stop the other plugin on this node (remove its DaemonSet from it, or switch the operator's device "
+    "plugin off), or give numaplace another resource name; the kubelet asks one of the two, which one "
+    "may change"
+)
+
+
+def other_plugins(facts: Facts) -> Iterator[Finding]:
+    """Yield who else serves a resource of ours, and which plugins there are besides."""
+    for resource in (one.name for one in facts.config.resources):
+        ours = _listening(facts, resource)
+        yield from _twice(resource, ours)
+        yield from _named_like(facts, resource)
+        yield from _by_devices(facts, resource, serving=bool(ours))
+    yield from _leftovers(facts)
+    yield _others(facts)
+
+
+def _listening(facts: Facts, resource: ResourceName) -> list[SocketFact]:
+    prefix = socket_prefix(resource)
+    return [one for one in facts.folder.sockets if one.listening and one.path.name.startswith(prefix)]
+
+
+def _twice(resource: ResourceName, ours: list[SocketFact]) -> Iterator[Finding]:
+    if len(ours) > 1:
+        yield Finding(
+            Level.WARNING,
+            f"{resource}: {len(ours)} sockets of numaplace have a listener: it may run twice on this node",
+            ", ".join(one.path.name for one in ours),
+            "stop one of them: a service and a DaemonSet, or two releases of the chart. For a moment "
+            "after a registration two sockets are as it should be: run doctor again",
+        )
+
+
+def _named_like(facts: Facts, resource: ResourceName) -> Iterator[Finding]:
+    for socket in (*facts.folder.sockets, *facts.registry.sockets):
+        owner = usual_owner(socket.path.name, resource)
+        if owner and socket.listening:
+            yield Finding(
+                Level.PROBLEM,
+                f"{resource}: another plugin seems to serve it: {owner}",
+                f"{_who(socket)} listens at {socket.path}, the name that this plugin uses",
+                _ADVICE,
+            )
+
+
+def _by_devices(facts: Facts, resource: ResourceName, *, serving: bool) -> Iterator[Finding]:
+    known = allocatable_ids(facts, resource)
+    if known and not serving and facts.folder.sockets:
+        yield Finding(
+            Level.PROBLEM,
+            f"{resource}: another plugin serves it: the kubelet has healthy devices, and no numaplace "
+            "listens",
+            listed(sorted(known)),
+            _ADVICE,
+        )
+        return
+    fact = facts.scans.get(resource)
+    if fact is None or fact.scan.failed:
+        return
+    unseen = known - {device.id for device in fact.scan.devices}
+    free = unseen - _held(facts, resource)
+    if free:
+        yield Finding(
+            Level.PROBLEM,
+            f"{resource}: the kubelet has devices of it that numaplace does not find: another plugin "
+            "serves it, or the daemon runs with another configuration",
+            listed(sorted(free)),
+            _ADVICE,
+        )
+    elif unseen:
+        yield Finding(
+            Level.WARNING,
+            f"{resource}: pods hold devices that are not found any more",
+            listed(sorted(unseen)),
+            "numaplace keeps a device published while a pod has it; look for what removed it (VFs made "
+            "anew, a card that fell off the bus)",
+        )
+
+
+def _held(facts: Facts, resource: ResourceName) -> set[DeviceId]:
+    return {
+        device_id
+        for pod in facts.pod_resources.pods or ()
+        for container in pod.containers
+        for block in container.devices
+        if block.resource == resource
+        for device_id in block.ids
+    }
+
+
+def _leftovers(facts: Facts) -> Iterator[Finding]:
+    dead = [one.path.name for one in facts.folder.sockets if one.error and one.path.name.startswith(_OURS)]
+    if dead:
+        yield Finding(
+            Level.OK,
+            "sockets of a numaplace that was killed are left; the next start removes them",
+            listed(dead),
+        )
+
+
+def _others(facts: Facts) -> Finding:
+    others = [
+        one
+        for one in (*facts.folder.sockets, *facts.registry.sockets)
+        if one.path.name != KUBELET_SOCKET and not one.path.name.startswith(_OURS)
+    ]
+    if not others:
+        return Finding(Level.OK, "no other plugin has a socket here", f"looked into {facts.folder.path}")
+    shown = (f"{one.path.name} ({_who(one) if one.listening else 'nobody listens'})" for one in others)
+    return Finding(Level.OK, f"sockets of other plugins: {listed(shown)}", f"looked into {facts.folder.path}")
+
+
+def _who(socket: SocketFact) -> str:
+    return socket.process or "a process of another PID namespace"

@@ -1,0 +1,54 @@
+"""The running daemon's pages: ``/readyz`` and ``/metrics``."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.client import HTTPException
+
+from numaplace.doctor.facts import DaemonFact, Sample
+
+_EVERYWHERE = ("", "0.0.0.0", "::")
+_LIMIT_BYTES = 8 << 20
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)", re.ASCII)
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"', re.ASCII)
+# Proxies of the environment are for other machines.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def look_at_daemon(listen: tuple[str, int], *, timeout_seconds: float) -> DaemonFact:
+    """Ask whoever listens on (host, port); an unspecified host is this machine."""
+    host, port = listen
+    host = "127.0.0.1" if host in _EVERYWHERE else host
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    status, text = _get(f"{url}/readyz", timeout_seconds)
+    if not status:
+        return DaemonFact(url, 0, text)
+    found, metrics = _get(f"{url}/metrics", timeout_seconds)
+    return DaemonFact(url, status, text.strip(), tuple(samples(metrics)) if found == 200 else ())
+
+
+def samples(text: str) -> Iterator[Sample]:
+    """Yield the samples of a Prometheus text exposition; lines that are none are skipped."""
+    for line in text.splitlines():
+        match = _SAMPLE.fullmatch(line)
+        if match is None:
+            continue
+        try:
+            value = float(match[3])
+        except ValueError:
+            continue
+        yield Sample(match[1], dict(_LABEL.findall(match[2] or "")), value)
+
+
+def _get(url: str, timeout_seconds: float) -> tuple[int, str]:
+    try:
+        with _OPENER.open(url, timeout=timeout_seconds) as answer:
+            return answer.status, answer.read(_LIMIT_BYTES).decode(errors="replace")
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(_LIMIT_BYTES).decode(errors="replace")
+    except (OSError, HTTPException, ValueError) as error:  # what answers may be no HTTP
+        return 0, str(getattr(error, "reason", error))

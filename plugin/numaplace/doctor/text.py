@@ -1,0 +1,19 @@
+"""Lists in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_SHOWN = 8
+
+
+def numbers(ids: Iterable[int]) -> str:
+    """Return ``0, 1, 3``."""
+    return ", ".join(map(str, ids))
+
+
+def listed(names: Iterable[str], *, most: int = _SHOWN) -> str:
+    """Return the first names, and how many more there are."""
+    found = list(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return f"{', '.join(found[:most])}{more}"

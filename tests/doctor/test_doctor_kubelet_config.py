@@ -1,0 +1,226 @@
+"""What the kubelet's configuration says, where it is found, and whether a kubelet starts with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from doctor_site import Patient
+from hypothesis import given
+from hypothesis import strategies as st
+from numaplace.config.schema import SteeringMode
+from numaplace.doctor.checks.steering import judged, steers_in_this_version
+from numaplace.doctor.facts import KubeletSettings
+from numaplace.doctor.findings import Level
+from numaplace.doctor.kubelet_settings import look_at_kubelet, settings_of
+
+
+@pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])
+async def test_under_an_aligning_policy_the_kubelet_chooses(running: Patient, policy: str) -> None:
+    running.kubelet_file(topologyManagerPolicy=policy, topologyManagerScope="pod")
+    report = await running.examine()
+    report.one("kubelet-config", Level.OK, f"policy {policy}, scope pod", "the kubelet chooses")
+    assert report.ok
+
+
+async def test_a_file_that_is_no_kubelet_configuration(running: Patient) -> None:
+    running.kubelet_file(kind="Pod")
+    report = await running.examine()
+    assert "--kubelet-config" in report.problem("kubelet-config", "is no KubeletConfiguration").advice
+    (running.site.root / "kubelet.yaml").write_text("a: [")
+    report = await running.examine()
+    report.problem("kubelet-config", "is not YAML")
+
+
+async def test_a_policy_that_no_kubelet_has(running: Patient) -> None:
+    running.kubelet_file(topologyManagerPolicy="strict")
+    report = await running.examine()
+    assert "single-numa-node" in report.problem("kubelet-config", "'strict' is no").advice
+
+
+@pytest.mark.parametrize(
+    ("keys", "word", "advice"),
+    [
+        ({"cpuManagerPolicy": "static"}, "needs reserved CPUs", "reservedSystemCPUs"),
+        ({"cpuManagerPolicy": "static", "kubeReserved": {"cpu": "0"}}, "needs reserved CPUs", "kubeReserved"),
+        ({"memoryManagerPolicy": "Static"}, "needs reservedMemory", "evictionHard"),
+        ({"topologyManagerPolicyOptions": {"prefer-far": "true"}}, "prefer-far", "remove the option"),
+        (
+            {"topologyManagerPolicyOptions": {"numa-allocation-strategy": "most-allocated"}},
+            "TopologyManagerPolicyAlphaOptions",
+            "set its gate",
+        ),
+    ],
+)
+async def test_a_kubelet_that_does_not_start_with_it(
+    patient: Patient, keys: dict[str, Any], word: str, advice: str
+) -> None:
+    patient.kubelet_file(**keys)
+    report = await patient.examine()
+    assert advice in report.problem("kubelet-config", "does not start", word).advice
+    async with patient.kubelet:
+        running = await patient.examine()
+    assert "name the file that it runs with" in running.warning("kubelet-config", word, "running").advice
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0-1"},
+        {"cpuManagerPolicy": "static", "systemReserved": {"cpu": "500m"}},
+        {"topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": True}},
+    ],
+)
+async def test_what_a_kubelet_starts_with(patient: Patient, keys: dict[str, Any]) -> None:
+    patient.kubelet_file(**keys)
+    report = await patient.examine()
+    assert not [one for one in report.findings if "does not start" in one.summary]
+
+
+async def test_a_switched_off_api(running: Patient) -> None:
+    running.kubelet_file(featureGates={"KubeletPodResourcesGetAllocatable": False})
+    report = await running.examine()
+    assert "remove these gates" in report.problem("kubelet-config", "switched off").advice
+
+
+async def test_a_file_that_the_running_kubelet_does_not_have(running: Patient) -> None:
+    """PodResources of this kubelet shows no CPUs, so its CPU manager is not static."""
+    running.kubelet_file(cpuManagerPolicy="static", reservedSystemCPUs="0")
+    report = await running.examine()
+    found = report.warning("kubelet-config", "does not run with this cpuManagerPolicy", "shows none")
+    assert "restart the kubelet" in found.advice
+
+
+async def test_cpus_apart_from_devices(running: Patient) -> None:
+    running.kubelet_file(cpuManagerPolicy="static", reservedSystemCPUs="0")
+    report = await running.examine()
+    assert "single-numa-node" in report.warning("kubelet-config", "exclusive CPUs may be on another").advice
+
+
+async def test_the_running_kubelets_command_line_counts(running: Patient) -> None:
+    """The file that it names, its drop-ins in the order of their names, and flags over all."""
+    base = running.kubelet_file(
+        "base.yaml", topologyManagerPolicy="restricted", featureGates={"A": True}, cpuManagerPolicy="none"
+    )
+    (running.site.root / "conf.d").mkdir()
+    running.kubelet_file("conf.d/20.conf", topologyManagerScope="pod", featureGates={"B": True})
+    running.kubelet_file("conf.d/10.conf", topologyManagerScope="container", memoryManagerPolicy="Static")
+    running.kubelet_file("conf.d/30.txt", topologyManagerPolicy="none")
+    words = (
+        "/usr/bin/kubelet",
+        f"--config={base}",
+        "--config-dir",
+        str(running.site.root / "conf.d"),
+        "--topology_manager_policy=single-numa-node",
+        "--feature-gates=A=false,C=true",
+        "--v=2",
+    )
+    running.host.tree.file("proc/77/comm", "kubelet")
+    running.host.tree.file("proc/77/cmdline", "\0".join(words) + "\0")
+    running.host.tree.file("proc/9/comm", "kubelet-agent")
+    fact = (await running.facts()).kubelet
+    assert fact.settings is not None
+    assert (fact.settings.policy, fact.settings.scope) == ("single-numa-node", "pod")
+    assert fact.settings.memory_policy == "Static"
+    assert fact.settings.gates == {"A": False, "B": True, "C": True}
+    assert [source.rpartition("/")[2] for source in fact.sources[:3]] == ["base.yaml", "10.conf", "20.conf"]
+    assert "process 77" in fact.sources[3]
+
+
+def test_a_kubelet_with_flags_only(patient: Patient) -> None:
+    patient.host.tree.file("proc/77/comm", "kubelet")
+    patient.host.tree.file("proc/77/cmdline", "kubelet\0--cpu-manager-policy=static\0")
+    fact = look_at_kubelet(
+        file=None, folder=None, procfs=patient.host.roots.procfs, usual_file=patient.kubelet_file()
+    )
+    assert fact.settings == KubeletSettings(cpu_policy="static")
+    assert fact.sources == ("the command line of process 77",)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+KEYS = st.sampled_from(
+    [
+        "topologyManagerPolicy",
+        "topologyManagerPolicyOptions",
+        "featureGates",
+        "systemReserved",
+        "reservedMemory",
+    ]
+)
+
+
+@given(st.dictionaries(KEYS, JSON))
+def test_any_document_can_be_read(document: dict[str, Any]) -> None:
+    assert isinstance(settings_of(document), KubeletSettings)
+
+
+async def test_steering_that_is_not_in_this_version(running: Patient) -> None:
+    facts = await running.facts()
+    aligned = replace(facts, kubelet=replace(facts.kubelet, settings=KubeletSettings("restricted")))
+    found = judged(aligned, served=False)
+    assert found.level is Level.WARNING
+    assert "topologyManagerPolicy: none" in found.advice
+
+
+async def test_steering_is_judged_for_this_version(running: Patient) -> None:
+    running.kubelet_file(topologyManagerPolicy="restricted")
+    report = await running.examine()
+    found = [one for one in report.findings if one.check == "steering"]
+    assert found[0].level is Level.WARNING
+    assert ("not in this version" in found[0].summary) is not steers_in_this_version()
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "level", "word", "advice"),
+    [
+        ({"policy": "none"}, {}, Level.OK, "not needed", ""),
+        ({"policy": "restricted"}, {}, Level.WARNING, "does not know", "kubelet.configFile: "),
+        ({"policy": "restricted"}, {"known": True}, Level.OK, "can work under policy restricted", ""),
+        ({"policy": "best-effort"}, {"strategy": "none"}, Level.OK, "no strategy", ""),
+        ({"policy": "best-effort"}, {"mode": SteeringMode.OFF}, Level.OK, "switched off", ""),
+        (
+            {"policy": "best-effort"},
+            {"strategy": "most-allocated", "known": True},
+            Level.WARNING,
+            "several sizes",
+            "steering.requests",
+        ),
+        (
+            {"policy": "best-effort", "options": {"numa-allocation-strategy": "most-allocated"}},
+            {},
+            Level.OK,
+            "the kubelet follows a strategy itself",
+            "",
+        ),
+    ],
+)
+async def test_whether_steering_can_work(
+    running: Patient, settings: dict[str, Any], changes: dict[str, Any], level: Level, word: str, advice: str
+) -> None:
+    kubelet = {
+        "devicePluginDirectory": str(running.kubelet.device_plugins_dir),
+        "podResourcesSocket": str(running.kubelet.pod_resources_socket),
+    }
+    if changes.get("known"):
+        kubelet["configFile"] = str(running.site.root / "kubelet.yaml")
+    facts = await running.facts(
+        kubelet=kubelet,
+        strategy=changes.get("strategy", "least-allocated"),
+        steering={"mode": str(changes.get("mode", "auto"))},
+    )
+    facts = replace(facts, kubelet=replace(facts.kubelet, settings=KubeletSettings(**settings)))
+    found = judged(facts, served=True)
+    assert found.level is level
+    assert word in found.summary
+    assert advice in found.advice
+
+
+async def test_steering_needs_the_state(patient: Patient) -> None:
+    patient.kubelet_file(topologyManagerPolicy="restricted")
+    found = judged(await patient.facts(), served=True)
+    assert (found.level, "pod-resources" in found.advice) == (Level.WARNING, True)
