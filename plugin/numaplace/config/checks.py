@@ -94,8 +94,6 @@ def _without_effect(config: Config) -> Iterator[str]:
         yield "steering.headroom"
     if steering.backoff_seconds != plain.backoff_seconds:
         yield "steering.backoff"
-    if cluster.enabled is ClusterMode.ON:
-        yield "cluster.enabled"
     if cluster.events != ClusterConfig().events and cluster.enabled is not ClusterMode.OFF:
         yield "cluster.events"
     if config.kubelet.config_file is not None:

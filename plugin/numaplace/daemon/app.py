@@ -2,16 +2,17 @@
 
 SIGTERM and SIGINT end it: streams end without an empty list, sockets are removed. SIGHUP loads the
 configuration again: a refused one changes nothing; of an accepted one, strategies, weights, deadlines and
-resources are changed in place, and anything about sockets, host roots or the HTTP address by a new start. If
-that fails (the HTTP port is taken), the daemon goes back to the configuration that it had.
+resources are changed in place, and anything about sockets, host roots, the API server or the HTTP address by
+a new start. If that fails (the HTTP port is taken), the daemon goes back to the configuration that it had.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,17 +42,20 @@ _SIGNALS = {
 }
 
 
-async def serve(load: Load) -> int:
+async def serve(load: Load, *, env: Mapping[str, str] | None = None) -> int:
     """Run the daemon until a signal ends it; return the exit code.
 
     ``load`` reads the configuration; its ``InputError`` at the start, and that of an address or directory
-    that cannot be used, are the caller's to report.
+    that cannot be used, are the caller's to report. ``env`` are the environment variables, the process's if
+    not given.
     """
     loaded = load()
     with logging_to() as log, _signal_requests() as requests:
         log.info("starting", version=__version__)
         metrics = Metrics(version=__version__, clock=time.monotonic)
-        await _Daemon(load, requests, log=log, metrics=metrics).run(loaded)
+        await _Daemon(load, requests, log=log, metrics=metrics, env=os.environ if env is None else env).run(
+            loaded
+        )
         log.info("stopped")
     return 0
 
@@ -75,6 +79,7 @@ class _Daemon:
     requests: asyncio.Queue[Request]
     log: EventLog
     metrics: Metrics
+    env: Mapping[str, str]
 
     async def run(self, loaded: Loaded) -> None:
         """Serve, with a new node for each configuration that needs one, until told to stop."""
@@ -95,7 +100,7 @@ class _Daemon:
 
     async def _run_node(self, loaded: Loaded, former: Loaded | None) -> tuple[Loaded, Loaded | None]:
         """Return what was served at the end and what has to follow; ``InputError`` if it cannot be served."""
-        node = Node(loaded.config, metrics=self.metrics, log=self.log, clock=time.monotonic)
+        node = Node(loaded.config, metrics=self.metrics, log=self.log, clock=time.monotonic, env=self.env)
         async with node.running():
             if former is None:
                 self._warn(loaded)

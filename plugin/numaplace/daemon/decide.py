@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from numaplace.daemon.keeper import Asking, Keeper
+from numaplace.daemon.keeper import NOBODY, Asking, Keeper
 from numaplace.daemon.logs import EventLog
 from numaplace.engine.options import PolicyOptions
 from numaplace.errors import PeerError
@@ -26,15 +26,13 @@ from numaplace.placement.index import DeviceIndex
 from numaplace.placement.place import PlacementRequest, place
 from numaplace.placement.reasons import Candidate, Placement
 from numaplace.placement.text import why
-from numaplace.state.admission import Admission
+from numaplace.state.attribution import NO_SPECS, Specs
 from numaplace.state.snapshot import Snapshot
 
 LIVE_SHARE = 0.5
 """The part of the deadline that a live List may take; the rest is for the decision and the way back."""
 
 MAX_LOGGED_CANDIDATES = 16
-
-_NOBODY = Asking(Admission())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +61,16 @@ class _Decision:
     """A placement and the knowledge behind it; ``degraded`` says what that lacked."""
 
     placement: Placement
-    asking: Asking = _NOBODY
+    asking: Asking = NOBODY
     snapshot: Snapshot | None = None
     degraded: FallbackReason | None = None
 
 
 class Decider:
-    """Answers for all resources. ``clock`` is the monotonic clock of keeper and poller, in seconds."""
+    """Answers for all resources.
+
+    ``clock`` is the monotonic clock of keeper and poller, in seconds; ``specs`` returns the known pods.
+    """
 
     def __init__(
         self,
@@ -79,8 +80,10 @@ class Decider:
         metrics: Metrics,
         log: EventLog,
         clock: Callable[[], float],
+        specs: Callable[[], Specs] = lambda: NO_SPECS,
     ) -> None:
         self._keeper = keeper
+        self._specs = specs
         self._poller = poller
         self._metrics = metrics
         self._log = log
@@ -123,24 +126,29 @@ class Decider:
         if ask.must_include:
             offered = offered.difference(ask.must_include)
         if ask.size >= len(offered) + len(set(ask.must_include)):
-            return _Decision(self._place(ask, offered, _NOBODY, None))
+            return _Decision(self._place(ask, offered, NOBODY, None))
         degraded = await self._refresh(ask.settings)
         self._keeper.offered(ask.resource, offered)
         snapshot = self._keeper.snapshot(offered={ask.resource: offered})
         fresh = snapshot is not None and degraded is None and ask.settings.live_list
-        asking = self._keeper.asking(ask.resource, snapshot) if snapshot and fresh else _NOBODY
+        asking = NOBODY
+        if snapshot and fresh:
+            asking = self._keeper.asking(ask.resource, ask.size, snapshot=snapshot, specs=self._specs())
         return _Decision(self._place(ask, offered, asking, snapshot), asking, snapshot, degraded)
 
     def _place(
         self, ask: Ask, offered: frozenset[DeviceId], asking: Asking, snapshot: Snapshot | None
     ) -> Placement:
+        known = asking.attribution.request
+        guess = self._keeper.companions
         return place(
             PlacementRequest(
                 offered,
                 ask.must_include,
                 ask.size,
                 held=asking.held,
-                rest=self._keeper.companions(ask.resource, ask.size),
+                rest=guess(ask.resource, ask.size) if known is None else asking.attribution.rest,
+                requested=None if known is None else frozenset(known),
                 freed_at=self._keeper.freed_at(ask.resource),
             ),
             index=ask.index,
@@ -165,6 +173,8 @@ class Decider:
             "decision",
             resource=ask.resource,
             pod="/".join(pod) if pod else None,
+            container=decision.asking.attribution.container,
+            request=decision.asking.attribution.request,
             size=ask.size,
             offered=len(ask.available),
             ids=placement.ids,

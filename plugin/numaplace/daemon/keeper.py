@@ -12,7 +12,8 @@ from numaplace.kubelet.poller import Observation
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.model.topology import NumaTopology
-from numaplace.state.admission import Admission, AdmissionLog, held_nodes
+from numaplace.state.admission import UNKNOWN, AdmissionLog, held_nodes
+from numaplace.state.attribution import Attribution, Specs, attribute, attributed_nodes
 from numaplace.state.contribution import ContributionCache
 from numaplace.state.ledger import Grant, Ledger
 from numaplace.state.shapes import ShapeLog
@@ -23,13 +24,17 @@ from numaplace.state.snapshot import Snapshot, build_snapshot
 class Asking:
     """Who seems to ask for devices, and the mask of the NUMA nodes that the container is on (0 = unknown)."""
 
-    admission: Admission
+    attribution: Attribution
     held: int = 0
 
     @property
     def pod(self) -> PodKey | None:
         """The pod, if only one can be asking."""
-        return self.admission.pod.key if self.admission.pod else None
+        pod = self.attribution.admission.pod
+        return pod.key if pod else None
+
+
+NOBODY = Asking(Attribution(UNKNOWN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +136,19 @@ class Keeper:
         """Return what containers that hold as much of the resource mostly hold beside it."""
         return self._shapes.companions(resource, size)
 
-    def asking(self, resource: ResourceName, snapshot: Snapshot) -> Asking:
+    def asking(self, resource: ResourceName, size: int, *, snapshot: Snapshot, specs: Specs) -> Asking:
         """Return who is asking, by the List observed last, and note that a decision is made for it.
 
         That List has to be newer than the call to us: an older one may lack the pod under admission.
         """
         if self._observation is None:
-            return Asking(Admission())
+            return NOBODY
         latest: Grant | None = self._ledger.latest
         admission = self._admissions.asking(self._observation.pods, resource, latest=latest)
+        attribution = attribute(admission, resource, size, specs=specs)
+        admission = attribution.admission
         self._admissions = self._admissions.decided(admission, now_seconds=self._clock())
-        held = held_nodes(admission, resource, snapshot=snapshot, latest=latest)
-        return Asking(admission, held)
+        held = attributed_nodes(attribution, snapshot=snapshot)
+        if held is None:
+            held = held_nodes(admission, resource, snapshot=snapshot, latest=latest)
+        return Asking(attribution, held)

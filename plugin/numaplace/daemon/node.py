@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 
 from numaplace.config.schema import Config
+from numaplace.daemon.cluster import cluster_part
 from numaplace.daemon.decide import Decider, DecisionSettings
 from numaplace.daemon.http import Pages, serve_http
 from numaplace.daemon.keeper import Keeper
@@ -24,17 +25,25 @@ from numaplace.kubelet.sockets import SocketIdentity
 from numaplace.kubelet.watch import SocketWatch
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import ResourceName
+from numaplace.state.attribution import NO_SPECS
 
 
 class Node:
     """Everything that belongs to one configuration of sockets and host roots.
 
     ``InputError`` from the constructor, from ``running`` and from ``apply`` leaves nothing half-done.
-    ``port`` is that of the HTTP pages while they are served.
+    ``env`` says where the API server is, and who we are; without it, it is not used. ``port`` is that of the
+    HTTP pages while they are served.
     """
 
     def __init__(
-        self, config: Config, *, metrics: Metrics, log: EventLog, clock: Callable[[], float]
+        self,
+        config: Config,
+        *,
+        metrics: Metrics,
+        log: EventLog,
+        clock: Callable[[], float],
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self._config = config
         self._metrics = metrics
@@ -56,8 +65,14 @@ class Node:
             on_observation=self._keeper.observed,
             times=PollerTimes(interval_seconds=config.poll_interval_seconds),
         )
+        self._cluster = cluster_part(config.cluster, env=env or {}, metrics=metrics, log=log, clock=clock)
         self._decider = Decider(
-            keeper=self._keeper, poller=self._poller, metrics=metrics, log=log, clock=clock
+            keeper=self._keeper,
+            poller=self._poller,
+            metrics=metrics,
+            log=log,
+            clock=clock,
+            specs=lambda: self._cluster.specs if self._cluster else NO_SPECS,
         )
         self._first = self._prepared(new_sources(config), kept={})
         self.port: int | None = None
@@ -71,6 +86,7 @@ class Node:
             tasks = [
                 self._supervised("socket-watch", self._watch.run),
                 self._supervised("poller", self._poller.run),
+                *(self._supervised(task, run) for task, run in self._cluster_tasks.items()),
             ]
             self._start(self._first)
             self._serving = True
@@ -144,6 +160,10 @@ class Node:
         return asyncio.create_task(
             supervise(task, run, log=self._log, restarted=self._metrics.restarted), name=task
         )
+
+    @property
+    def _cluster_tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        return self._cluster.tasks if self._cluster else {}
 
     def _accepted(self) -> None:
         """Take note of an accepted registration: capacity changed, and the kubelet may be a new process."""

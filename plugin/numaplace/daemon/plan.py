@@ -16,7 +16,7 @@ from numaplace.model.names import ResourceName
 
 def fixed_parts(config: Config) -> tuple[object, ...]:
     """Return what cannot be changed while serving."""
-    return (config.kubelet, config.host, config.http, config.poll_interval_seconds)
+    return (config.kubelet, config.host, config.http, config.cluster, config.poll_interval_seconds)
 
 
 def new_sources(config: Config, *, before: Config | None = None) -> dict[ResourceName, Source]:

@@ -40,6 +40,13 @@ class ReloadResult(StrEnum):
 
 
 OTHER = "OTHER"
+API_CODES = frozenset(
+    {
+        "OK", "UNAVAILABLE", "DECODE", "CREDENTIALS", "400", "401", "403", "404", "409", "410", "422", "429",
+        "500", "502", "503", "504",
+    }
+)  # fmt: skip
+"""HTTP statuses of the API server, and our codes for no answer, no sense, and no credentials."""
 METHODS = frozenset({"List", "Get", "GetAllocatableResources"})
 CODES = frozenset(
     {

@@ -21,13 +21,14 @@ _PER_NODE = (
 
 
 class SnapshotCollector(Collector):
-    """Collects from ``snapshot``; without one, families have no samples.
+    """Collects from ``snapshot`` and ``cluster_connected``; while they are ``None``, there are no samples.
 
     The scrape runs in another thread than the event loop: the snapshot is immutable and taken once.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.snapshot: Snapshot | None = None
+        self.cluster_connected: bool | None = None
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
@@ -45,12 +46,17 @@ class SnapshotCollector(Collector):
             "Containers that hold devices, exclusive CPUs or memory of the NUMA node (KEP-6007).",
             "numa_node",
         )
+        connected = _gauge(
+            "cluster_watch_connected", "1 while this node's pods are watched at the API server."
+        )
+        if self.cluster_connected is not None:
+            connected.add_metric((), float(self.cluster_connected))
         if snapshot is not None:
             age.add_metric((), snapshot.age_seconds(self._clock()))
             _add_resources(snapshot, per_node, fit)
             for node, count in snapshot.containers_per_node().items():
                 containers.add_metric((str(node),), count)
-        return (age, *per_node, fit, containers)
+        return (age, *per_node, fit, containers, connected)
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

@@ -17,6 +17,7 @@ from prometheus_client import (
 from prometheus_client.core import Metric
 
 from numaplace.metrics.labels import (
+    API_CODES,
     CODES,
     FALLBACK_OUTCOME,
     METHODS,
@@ -112,6 +113,9 @@ class Metrics:
         self._reloads = self._counter("reloads", "Reloads of the configuration.", "result")
         for result in ReloadResult:
             self._reloads.at(result)
+        self._cluster_calls = self._counter(
+            "cluster_watch_calls", "Lists and watches of this node's pods at the API server.", "call", "code"
+        )
         self._inotify = Gauge(
             f"{PREFIX}_inotify_available",
             "0 when sockets are watched by polling only.",
@@ -179,6 +183,14 @@ class Metrics:
     def reloaded(self, result: ReloadResult) -> None:
         """Count a reload of the configuration."""
         self._reloads.at(result).inc()
+
+    def cluster_watch_call(self, call: str, code: str) -> None:
+        """Count a ``list`` or ``watch`` at the API server; a code that is not known counts as ``OTHER``."""
+        self._cluster_calls.at(call, code if code in API_CODES else OTHER).inc()
+
+    def set_cluster_watch(self, *, connected: bool | None) -> None:
+        """Set whether this node's pods are watched now; ``None``: the API server is not used."""
+        self._live.cluster_connected = connected
 
     def set_inotify(self, *, available: bool) -> None:
         """Set whether file events are received."""
