@@ -183,8 +183,11 @@ class Machine:
         """Return whether all of the pod is at home on one NUMA node; a device of two nodes is on either."""
         return any(all(node in home for home in self.homes(name)) for node in self.topology.nodes)
 
-    def snapshot(self) -> Snapshot:
-        """Return what PodResources shows, as the daemon reads it."""
+    def snapshot(self, *, devices_only: str = "") -> Snapshot:
+        """Return what PodResources shows, as the daemon reads it.
+
+        ``devices_only`` is a pod that is still under admission: its devices are granted, no more.
+        """
         foreign = {resource for resource in self.tables if resource not in self.hardware.steerable}
         blocks = tuple(
             DeviceBlock(resource, (id_,), device.nodes)
@@ -196,12 +199,12 @@ class Machine:
         return build_snapshot(
             topology=self.topology,
             allocatable=allocatable,
-            pods=[self._use(uid) for uid in self.kubelet.pods],
+            pods=[self._use(uid, devices_only=uid == devices_only) for uid in self.kubelet.pods],
             devices={resource: table for resource, table in self.tables.items() if resource not in foreign},
             taken_at_seconds=0.0,
         )
 
-    def _use(self, uid: PodUid) -> PodUse:
+    def _use(self, uid: PodUid, *, devices_only: bool) -> PodUse:
         containers = tuple(
             ContainerUse(
                 one.name,
@@ -209,8 +212,8 @@ class Machine:
                     DeviceBlock(resource, tuple(ids))
                     for resource, ids in self.devices.held(uid, one.name).items()
                 ),
-                self.cpu.state.cpus(uid, one.name) or frozenset(),
-                self.memory.state.assigned.get((uid, one.name), ()),
+                frozenset() if devices_only else self.cpu.state.cpus(uid, one.name) or frozenset(),
+                () if devices_only else self.memory.state.assigned.get((uid, one.name), ()),
             )
             for one in self.kubelet.pods[uid].containers
         )
@@ -221,9 +224,9 @@ class Machine:
         state = self.state()
         return state if isinstance(state, StateUnknown) else [state]
 
-    def state(self) -> SteeringState | StateUnknown:
+    def state(self, *, devices_only: str = "") -> SteeringState | StateUnknown:
         node = self.hardware.steering_node()
-        return state_of(self.snapshot(), cpu=node.cpu, memory=node.memory)
+        return state_of(self.snapshot(devices_only=devices_only), cpu=node.cpu, memory=node.memory)
 
 
 def per_node(*counts: int) -> tuple[tuple[int, ...], ...]:

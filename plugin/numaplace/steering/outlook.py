@@ -3,8 +3,8 @@
 CPUs and memory do not depend on what is withheld, so their part is worked out once per shape. A merged hint
 that all resources prefer is found from the preferred masks alone (``tables``). The plain prediction is needed
 only where there is none and the policy admits all the same (``best-effort``), where no nodes have the memory
-of a whole pod (its containers are then placed one by one), and with ``align-by-socket``, whose preferred masks
-differ in width. It is charged to the budget by its cost.
+of a whole pod (its containers are then placed one by one), and with ``align-by-socket``, whose preferred
+masks differ in width. It is charged to the budget by its cost.
 """
 
 from __future__ import annotations

@@ -1,0 +1,150 @@
+"""Sets that leave with the answer to Allocate: the container has its devices, CPUs and memory are to come."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from numaplace.managers.admission import Scope
+from numaplace.model.mask import mask_of
+from numaplace.model.names import Strategy
+from numaplace.steering.choose import SteeringSettings, choose
+from numaplace.steering.inflight import completions
+from numaplace.steering.reasons import Reason
+from numaplace.steering.search import Headroom
+from numaplace.steering.state import state_of
+from steering_machine import GPU, VF, Hardware, Machine, per_node, pick, shape
+
+LEAST = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED)
+
+
+def at_allocate(machine, name, one):
+    """Return what is known when the last device of a new pod has been granted, and where it is."""
+    outcome = machine.create(name, one)
+    held = {resource: one.total[resource] for resource in machine.tables if resource in one.total}
+    return machine.state(devices_only=name), held, mask_of(pick(outcome) or ())
+
+
+def test_cpus_that_the_container_will_take_are_counted():
+    # By devices alone node 1 stays the emptier one; its CPUs are gone once the pod is complete.
+    hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 16)})
+    machine, one = Machine(hardware), shape(gpu=1, cpu=8, memory=1)
+    node = hardware.steering_node()
+    machine.create("p", one, withheld={GPU: frozenset({0})})
+    state = machine.state(devices_only="p")
+    naive = choose(node, [state], [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
+    assert naive.withheld == {GPU: frozenset({0})}
+    assert pick(machine.copy().create("q", one, withheld=naive.withheld)) is None
+    states = completions(node, state, {GPU: 1}, mask=0b10, shapes=[one])
+    decision = choose(node, states, [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
+    assert pick(machine.create("q", one, withheld=decision.withheld)) == (0,)
+
+
+def test_a_completion_is_the_state_that_the_kubelet_reaches():
+    hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4), VF: per_node(4, 4)})
+    machine, one = Machine(hardware), shape(gpu=1, vf=2, cpu=3, memory=5)
+    state, _, mask = at_allocate(machine, "p", one)
+    (first, *_) = completions(hardware.steering_node(), state, {GPU: 1, VF: 2}, mask=mask, shapes=[one])
+    after = machine.state()
+    assert first.devices == after.devices
+    assert first.cpu.default_bits == after.cpu.default_bits
+    assert first.memory.machine == after.memory.machine
+
+
+def test_devices_that_are_still_to_come_are_counted():
+    hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(1, 4)})
+    machine, node = Machine(hardware), hardware.steering_node()
+    machine.create("p", shape(gpu=1))
+    states = completions(node, machine.state(), {GPU: 1}, mask=0b01, shapes=[shape(gpu=1, vf=1)])
+    assert [group.free for group in states[0].devices[VF]] == [0, 4]
+    assert states[-1] == machine.state()
+
+
+def test_what_fits_no_known_shape_is_unknown():
+    hardware = Hardware(2, (), (), {GPU: per_node(4, 4)})
+    machine, node = Machine(hardware), hardware.steering_node()
+    assert completions(node, machine.state(), {GPU: 1}, mask=1, shapes=[shape(gpu=2)]) == ()
+    decision = choose(node, (), [shape(gpu=2)], settings=LEAST)
+    assert decision.refusals[0].reason is Reason.STATE_UNKNOWN
+
+
+def test_nodes_that_an_admission_still_needs_stay_exposed():
+    hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
+    machine, node, both = Machine(hardware), hardware.steering_node(), shape(gpu=1, vf=1)
+    machine.create("p", both)
+    kept = {GPU: {0}}
+    assert choose(node, machine.states(), [both], settings=LEAST).withheld == {GPU: frozenset({0})}
+    decision = choose(node, machine.states(), [both], settings=LEAST, kept=kept)
+    assert decision.withheld == {VF: frozenset({0})}
+    decision = choose(node, machine.states(), [both], settings=LEAST, kept={GPU: {0}, VF: {0}})
+    assert not decision.steers
+    assert decision.refusals[0].reason is Reason.UNDER_ADMISSION
+    assert choose(node, machine.states(), [], settings=LEAST, kept=kept).refusals[0].reason in (
+        Reason.UNDER_ADMISSION,
+        Reason.NOT_DOMINANT,
+    )
+
+
+def test_unsettled_nodes_are_not_relied_on():
+    hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4)})
+    machine, node, one = Machine(hardware), hardware.steering_node(), shape(gpu=1, cpu=2, memory=1)
+    machine.create("p", one)
+    snapshot = machine.snapshot(devices_only="p")
+    for shapes in ([one], []):
+        for unsettled, steers in ((0b01, True), (0b10, False)):
+            state = state_of(snapshot, cpu=node.cpu, memory=node.memory, unsettled=unsettled)
+            decision = choose(node, [state], shapes, settings=LEAST)
+            assert decision.steers is steers
+
+
+def test_no_shape_comes_off_worse_in_any_state_that_may_come():
+    steered = 0
+    for seed in range(200):
+        rng = Random(seed)
+        nodes = rng.choice((2, 3))
+        hardware = Hardware(
+            nodes,
+            (6,) * nodes,
+            (12,) * nodes,
+            {GPU: per_node(*[4] * nodes), VF: per_node(*[6] * nodes)},
+            scope=rng.choice(list(Scope)),
+        )
+        machine, node = Machine(hardware), hardware.steering_node()
+        shapes = [
+            shape(gpu=rng.choice((0, 1, 2)), vf=1, cpu=rng.choice((0, 1, 2, 5)), memory=rng.choice((1, 4)))
+            for _ in range(rng.choice((1, 2, 3)))
+        ]
+        for number in range(rng.randrange(4)):
+            machine.create(f"p{number}", rng.choice(shapes))
+        machine.delete("p0")
+        state, held, mask = at_allocate(machine, "new", rng.choice(shapes))
+        if not mask:
+            continue
+        states = completions(node, state, held, mask=mask, shapes=shapes)
+        decision = choose(node, states, shapes, settings=LEAST)
+        steered += decision.steers
+        for one in shapes:
+            stock = pick(machine.copy().create("next", one))
+            now = pick(machine.copy().create("next", one, withheld=decision.withheld))
+            assert (now is None) == (stock is None)
+    assert steered > 20
+
+
+@pytest.mark.parametrize(
+    ("headroom", "steers"),
+    [
+        (Headroom(cpus=6), True),
+        (Headroom(cpus=7), False),
+        (Headroom(0, 15 << 30), True),
+        (Headroom(0, 16 << 30), False),
+    ],
+)
+def test_headroom_is_kept_on_the_wanted_node(headroom, steers):
+    hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4)})
+    machine, one = Machine(hardware), shape(gpu=1, cpu=2, memory=1)
+    machine.create("p", one)
+    settings = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, headroom=headroom)
+    decision = choose(hardware.steering_node(), machine.states(), [one], settings=settings)
+    assert decision.steers is steers
+    if not steers:
+        assert decision.refusals[0].reason is Reason.HEADROOM
