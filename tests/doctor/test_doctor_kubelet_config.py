@@ -28,9 +28,10 @@ async def test_a_file_that_is_no_kubelet_configuration(running: Patient) -> None
     running.kubelet_file(kind="Pod")
     report = await running.examine()
     assert "--kubelet-config" in report.problem("kubelet-config", "is no KubeletConfiguration").advice
-    (running.site.root / "kubelet.yaml").write_text("a: [")
-    report = await running.examine()
-    report.problem("kubelet-config", "is not YAML")
+    for text in (b"a: [", b"\xff", b"a: 2024-13-45", b"[" * 5000):
+        (running.site.root / "kubelet.yaml").write_bytes(text)
+        report = await running.examine()
+        report.problem("kubelet-config", "is not YAML")
 
 
 async def test_a_policy_that_no_kubelet_has(running: Patient) -> None:

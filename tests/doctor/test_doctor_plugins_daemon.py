@@ -15,6 +15,7 @@ import pytest
 from daemon.daemon_site import http_anywhere
 from doctor_site import GPU_ONLY, VF_ONLY, Patient
 from emulator.smallplugin import SmallPlugin, device
+from numaplace.doctor.checks.cluster import CALLS, CONNECTED
 from numaplace.doctor.checks.table import examine
 from numaplace.doctor.facts import DaemonFact, LimitsFact, Sample
 from numaplace.doctor.findings import Level
@@ -214,6 +215,37 @@ async def test_what_the_daemons_metrics_tell(
     seen = DaemonFact("http://127.0.0.1:1", 200, "ready", scraped(**values))
     found = [one for one in examine(replace(facts, daemon=seen)) if one.check == "daemon" and one.advice]
     assert [(one.level, word in one.summary, advice in one.advice) for one in found] == [(level, True, True)]
+
+
+def watched(connected: float | None, **codes: float) -> tuple[Sample, ...]:
+    calls = tuple(Sample(CALLS, {"call": "watch", "code": code}, count) for code, count in codes.items())
+    return calls if connected is None else (*calls, Sample(CONNECTED, {}, connected))
+
+
+@pytest.mark.parametrize(
+    ("mode", "seen", "level", "advice"),
+    [
+        ("false", watched(None), Level.OK, ""),
+        ("auto", watched(None), Level.OK, ""),
+        ("true", watched(None), Level.WARNING, "NODE_NAME"),
+        ("auto", watched(1, OK=2), Level.OK, ""),
+        ("auto", watched(0, **{"403": 4}), Level.WARNING, "list and watch of pods"),
+        ("true", watched(0, UNAVAILABLE=4, OK=1), Level.WARNING, "NetworkPolicy"),
+        ("true", watched(0, **{"500": 1}), Level.WARNING, "daemon's log"),
+    ],
+)
+async def test_the_api_server(
+    running: Patient, mode: str, seen: tuple[Sample, ...], level: Level, advice: str
+) -> None:
+    facts = await running.facts(cluster={"enabled": mode})
+    daemon = DaemonFact("http://127.0.0.1:1", 200, "ready", (*scraped(), *seen))
+    (found,) = [one for one in examine(replace(facts, daemon=daemon)) if one.check == "cluster"]
+    assert found.level is level
+    assert advice in found.advice
+
+
+def test_the_daemon_has_the_metrics_that_are_read() -> None:
+    assert {CONNECTED, CALLS} <= set(Metrics(version="1", clock=lambda: 0.0).names())
 
 
 def test_metrics_are_read_as_prometheus_reads_them() -> None:

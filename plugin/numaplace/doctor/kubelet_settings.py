@@ -101,7 +101,7 @@ def _load(path: Path) -> dict[str, Any] | None:
             parsed = yaml.safe_load(stream.read(_MAX_FILE_BYTES))
     except OSError:
         return None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, no such date, too deep
         raise _RefusedError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(parsed, dict) or parsed.get("kind") != "KubeletConfiguration":
         raise _RefusedError(f"{path} is no KubeletConfiguration")

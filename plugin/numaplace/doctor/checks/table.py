@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from numaplace.doctor.checks.cluster import cluster
 from numaplace.doctor.checks.configuration import configuration
 from numaplace.doctor.checks.daemon import daemon
 from numaplace.doctor.checks.devices import devices
@@ -30,6 +31,7 @@ CHECKS: Mapping[str, Check] = {
     "devices": devices,
     "other-plugins": other_plugins,
     "daemon": daemon,
+    "cluster": cluster,
     "limits": limits,
 }
 
