@@ -219,3 +219,12 @@ def test_containers_that_run_together_share_no_device(containers: list[tuple[Con
         assert all(got.isdisjoint(others) for others in running)
         if kind is not ContainerKind.INIT:
             running.append(got)
+
+
+def test_an_adopted_allocation_is_like_one_of_its_own():
+    manager = make(4)
+    manager.adopt(OTHER, "main", resource=VF, nodes={DeviceId("d0"): (0,), DeviceId("d2"): (1,)})
+    assert manager.free(VF) == {"d1", "d3"}
+    assert manager.held(OTHER, "main") == {VF: {"d0": (0,), "d2": (1,)}}
+    manager.release_inactive([POD])
+    assert manager.free(VF) == {"d0", "d1", "d2", "d3"}

@@ -32,8 +32,8 @@ from numaplace.steering.shape import Shape
 from numaplace.steering.state import StateUnknown, SteeringState
 from numaplace.steering.tables import Tables
 
-MAX_PREDICTIONS = 4000
-"""Enough for 50 shapes of 6 resources on 8 NUMA nodes, and a bound for anything else."""
+MAX_PREDICTIONS = 2500
+"""Enough for 50 shapes of 6 resources on 8 NUMA nodes; some 50 ms of work at most."""
 
 NODES = Mapping[ResourceName, AbstractSet[int]]
 
