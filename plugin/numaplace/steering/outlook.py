@@ -29,7 +29,7 @@ from numaplace.steering.tables import Offer, Tables
 
 PLAIN_COST = 120
 PLAIN_MASK_PAIRS_PER_PREDICTION = 40
-"""What a plain prediction costs in fast ones of 20 microseconds (measured): its managers, and the merge, which
+"""What a plain prediction costs in fast ones of 20 µs (measured): its managers, and the merge, which
 grows with the square of the number of masks. On 8 NUMA nodes it takes most of the default budget."""
 
 
