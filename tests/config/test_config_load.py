@@ -182,7 +182,6 @@ def test_a_file_that_cannot_be_read(name, tmp_path):
         ("steering: {requests: [{cpu: 1}]}", "steering.requests"),
         ("steering: {headroom: {cpu: 1}}", "steering.headroom"),
         ("steering: {backoff: 1m}", "steering.backoff"),
-        ("cluster: {events: false}", "cluster.events"),
         ("kubelet: {configFile: /x}", "kubelet.configFile"),
     ],
 )
@@ -191,7 +190,13 @@ def test_settings_of_later_versions_are_warned_about(text, key, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["steering: {mode: off}", "cluster: {enabled: true}", "cluster: {enabled: auto}"]
+    "text",
+    [
+        "steering: {mode: off}",
+        "cluster: {enabled: true}",
+        "cluster: {events: false}",
+        "cluster: {enabled: auto}",
+    ],
 )
 def test_what_this_version_does_anyway_is_not_warned_about(text, tmp_path):
     assert warnings(tmp_path, text) == ()

@@ -47,7 +47,7 @@ def created(api: FakeApiServer, name: str, limits: Mapping[ResourceName, int], *
 
 @asynccontextmanager
 async def connected(site: Site, api: FakeApiServer, **changes: Any) -> AsyncIterator[Served]:
-    async with site.serving(env=env_of(site, api), **changes) as served:
+    async with site.serving(env=env_of(site, api), pollInterval="500ms", **changes) as served:
         await until(lambda: served.count("numaplace_cluster_watch_connected") == 1)
         yield served
 
@@ -140,3 +140,64 @@ async def test_the_nodes_name_has_to_be_known(site: Site, api: FakeApiServer) ->
     async with site.serving(env=env, cluster={"enabled": "true"}) as served:
         (line,) = served.log.events("the API server is not used")
     assert "NODE_NAME is not set" in line["reason"]
+
+
+async def test_pods_get_events_that_say_where_and_why(site: Site, api: FakeApiServer) -> None:
+    async with connected(site, api) as served:
+        for number in range(3):
+            created(api, f"p{number}", {VF: 1})
+            await known(served, f"p{number}")
+            await site.admit(f"p{number}", {VF: 1})
+        # Each pod proves its predecessor placed; the last one is told when nothing is added any more.
+        await until(lambda: len(api.events) == 3)
+        assert served.count("numaplace_events_total", result="sent") == 3
+    found = {event["involvedObject"]["name"]: event for event in api.events.values()}
+    assert {event["involvedObject"]["uid"] for event in found.values()} == {"uid-p0", "uid-p1", "uid-p2"}
+    assert {event["reason"] for event in found.values()} == {"NUMAPlaced"}
+    assert "on NUMA 1. intel.com/vf: least-allocated: NUMA 1 scores 1, NUMA 0 12" in found["p1"]["message"]
+    assert found["p1"]["message"].endswith("without scores it would be NUMA 0")
+
+
+async def test_a_container_on_two_nodes_gets_a_warning(site: Site, api: FakeApiServer) -> None:
+    async with connected(site, api) as served:
+        created(api, "wide", {GPU: GPUS_PER_NODE + 1})
+        await known(served, "wide")
+        await site.admit("wide", {GPU: GPUS_PER_NODE + 1})
+        await until(lambda: api.events)
+    ((_, event),) = api.events.items()
+    assert (event["reason"], event["type"]) == ("NUMASplit", "Warning")
+
+
+async def test_events_can_be_switched_off(site: Site, api: FakeApiServer) -> None:
+    async with connected(site, api, cluster={"events": False}) as served:
+        for number in range(2):
+            created(api, f"p{number}", {VF: 1})
+            await known(served, f"p{number}")
+            await site.admit(f"p{number}", {VF: 1})
+    assert "POST" not in {method for method, _, _ in api.requests}
+
+
+async def test_pods_of_a_former_daemon_are_not_told_of_again(site: Site, api: FakeApiServer) -> None:
+    async with connected(site, api):
+        created(api, "old", {VF: 1})
+        await site.admit("old", {VF: 1})
+    before = len(api.events)
+    async with connected(site, api) as served:
+        for name in ("new", "newer"):
+            created(api, name, {VF: 1})
+            await known(served, name)
+            await site.admit(name, {VF: 1})
+        await until(lambda: len(api.events) > before)
+    assert "old" not in {event["involvedObject"]["name"] for event in api.events.values()}
+
+
+async def test_refused_events_are_counted_and_told_once(site: Site, api: FakeApiServer) -> None:
+    api.refuse["events"] = 403
+    async with connected(site, api) as served:
+        for number in range(3):
+            created(api, f"p{number}", {VF: 1})
+            await known(served, f"p{number}")
+            await site.admit(f"p{number}", {VF: 1})
+        await until(lambda: served.count("numaplace_events_total", result="failed") >= 2)
+        (line,) = served.log.troubles
+    assert line["advice"] == "allow create of events, or set cluster.events: false"

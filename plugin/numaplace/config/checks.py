@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from numaplace.config.document import Items, Node, Scalar, Section
 from numaplace.config.schema import (
-    ClusterConfig,
-    ClusterMode,
     Config,
     RelayDirectoryConfig,
     SteeringConfig,
@@ -82,7 +80,7 @@ def warnings_of(config: Config, top: Section) -> Iterator[str]:
 
 def _without_effect(config: Config) -> Iterator[str]:
     """Yield the keys of later versions' settings that ask for something (``off`` asks for nothing)."""
-    steering, cluster = config.steering, config.cluster
+    steering = config.steering
     plain = SteeringConfig()
     if config.relay != RelayDirectoryConfig():
         yield "relay.directory"
@@ -94,8 +92,6 @@ def _without_effect(config: Config) -> Iterator[str]:
         yield "steering.headroom"
     if steering.backoff_seconds != plain.backoff_seconds:
         yield "steering.backoff"
-    if cluster.events != ClusterConfig().events and cluster.enabled is not ClusterMode.OFF:
-        yield "cluster.events"
     if config.kubelet.config_file is not None:
         yield "kubelet.configFile"
 

@@ -7,20 +7,33 @@ Then decisions rest on PodResources alone.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 
 from numaplace import __version__
 from numaplace.cluster.client import ApiClient
 from numaplace.cluster.credentials import find_credentials
 from numaplace.cluster.pods import PodStore
+from numaplace.cluster.sender import EventSender, SenderClocks
 from numaplace.cluster.watch import NOT_PERMITTED, PodWatch, WatchObserver
 from numaplace.config.schema import ClusterConfig, ClusterMode
 from numaplace.daemon.logs import EventLog
+from numaplace.daemon.notes import Answers, notes_of
 from numaplace.errors import InputError, PeerError
 from numaplace.metrics.metrics import Metrics
+from numaplace.model.names import PodKey, ResourceName
+from numaplace.model.podresources import PodUse
+from numaplace.placement.reasons import Placement
 from numaplace.state.attribution import Specs
+from numaplace.state.settled import SettledLog
+from numaplace.state.snapshot import Snapshot
 
 NODE_NAME_ENV = "NODE_NAME"
+_CANNOT_WATCH = "pods cannot be watched; trying on, decisions rest on PodResources"
+_WATCH_ADVICE = "allow list and watch of pods, or set cluster.enabled: false"
+_CANNOT_TELL = "an Event cannot be sent"
+_EVENTS_ADVICE = "allow create of events, or set cluster.events: false"
+
 QUIET_SECONDS = 600.0
 """The same trouble with the API server is told again after this time."""
 
@@ -33,12 +46,14 @@ class ClusterPart:
         client: ApiClient,
         node_name: str,
         *,
+        events: bool,
         metrics: Metrics,
         log: EventLog,
         clock: Callable[[], float],
     ) -> None:
         self._store = PodStore()
-        trouble = _Trouble(log, clock)
+        self._clock = clock
+        trouble = _Trouble(log, clock, _CANNOT_WATCH, _WATCH_ADVICE)
 
         def connected() -> None:
             metrics.set_cluster_watch(connected=True)
@@ -56,6 +71,20 @@ class ClusterPart:
             ),
             chance=random.random,
         )
+        self._settled = SettledLog()
+        self._answers = Answers(clock)
+        no_event = _Trouble(log, clock, _CANNOT_TELL, _EVENTS_ADVICE)
+        self._sender = (
+            EventSender(
+                client,
+                node_name,
+                clocks=SenderClocks(clock, lambda: datetime.now(UTC), random.random),
+                counted=metrics.event,
+                failed=no_event.told,
+            )
+            if events
+            else None
+        )
 
     @property
     def specs(self) -> Specs:
@@ -65,7 +94,35 @@ class ClusterPart:
     @property
     def tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """What has to run."""
-        return {"cluster-watch": self._watch.run}
+        watch = {"cluster-watch": self._watch.run}
+        return watch if self._sender is None else {**watch, "events": self._sender.run}
+
+    def decided(self, resource: ResourceName, placement: Placement) -> None:
+        """Note an answer of ours, so that an Event can say why."""
+        if self._sender is not None:
+            self._answers.note(resource, placement)
+
+    def listed(
+        self,
+        pods: Sequence[PodUse],
+        *,
+        complete: Collection[PodKey],
+        ours: Collection[ResourceName],
+        snapshot: Callable[[], Snapshot | None],
+    ) -> None:
+        """Note a List of PodResources: pods that have been given devices of ``ours`` get Events."""
+        if self._sender is None:
+            return
+        known = self._store.specs.pods
+        self._settled, settled = self._settled.observed(
+            pods, complete=complete, known=known, now_seconds=self._clock()
+        )
+        state = snapshot() if settled else None
+        if state is None:
+            return
+        for pod in settled:
+            for note in notes_of(pod, known[pod.key], ours=ours, snapshot=state, answers=self._answers):
+                self._sender.put(note)
 
 
 def cluster_part(
@@ -90,7 +147,7 @@ def cluster_part(
     client = ApiClient(credentials, user_agent=f"numaplace/{__version__}")
     server = credentials.server
     log.info("the API server is used", server=f"{server.host}:{server.port}", node=node_name)
-    return ClusterPart(client, node_name, metrics=metrics, log=log, clock=clock)
+    return ClusterPart(client, node_name, events=config.events, metrics=metrics, log=log, clock=clock)
 
 
 def _node_name(env: Mapping[str, str]) -> str:
@@ -102,9 +159,11 @@ def _node_name(env: Mapping[str, str]) -> str:
 class _Trouble:
     """Tells of the same trouble now and then, and of its end."""
 
-    def __init__(self, log: EventLog, clock: Callable[[], float]) -> None:
+    def __init__(self, log: EventLog, clock: Callable[[], float], event: str, advice: str) -> None:
         self._log = log
         self._clock = clock
+        self._event = event
+        self._advice = advice
         self._code: str | None = None
         self._told_at = 0.0
 
@@ -113,12 +172,8 @@ class _Trouble:
         if error.code == self._code and now - self._told_at < QUIET_SECONDS:
             return
         self._code, self._told_at = error.code, now
-        advice = {"advice": "allow list and watch of pods, or set cluster.enabled: false"}
-        self._log.warning(
-            "pods cannot be watched; trying on, decisions rest on PodResources",
-            reason=str(error),
-            **(advice if error.code in NOT_PERMITTED else {}),
-        )
+        advice = {"advice": self._advice} if error.code in NOT_PERMITTED else {}
+        self._log.warning(self._event, reason=str(error), **advice)
 
     def over(self) -> None:
         if self._code is not None:

@@ -70,6 +70,7 @@ class Decider:
     """Answers for all resources.
 
     ``clock`` is the monotonic clock of keeper and poller, in seconds; ``specs`` returns the known pods.
+    ``decided`` is told of each decision, after the answer.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class Decider:
         log: EventLog,
         clock: Callable[[], float],
         specs: Callable[[], Specs] = lambda: NO_SPECS,
+        decided: Callable[[ResourceName, Placement], None] = lambda _resource, _placement: None,
     ) -> None:
+        self._decided = decided
         self._keeper = keeper
         self._specs = specs
         self._poller = poller
@@ -167,6 +170,7 @@ class Decider:
         return None if self._poller.latest else FallbackReason.SNAPSHOT
 
     def _tell(self, ask: Ask, decision: _Decision, duration_seconds: float) -> None:
+        self._decided(ask.resource, decision.placement)
         placement, snapshot, pod = decision.placement, decision.snapshot, decision.asking.pod
         shown = _shown(placement)
         self._log.info(

@@ -69,6 +69,11 @@ class Keeper:
         self._shapes = self._shapes.observed(observation.pods, self._admissions.complete)
         self._snapshot = None
 
+    @property
+    def complete(self) -> Collection[PodKey]:
+        """The pods that are done with admission, by the List observed last."""
+        return self._admissions.complete
+
     def kubelet_restarted(self) -> None:
         """Forget who was done with admission: a restarted kubelet admits all pods again."""
         self._admissions = AdmissionLog()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 
 from numaplace.config.schema import Config
-from numaplace.daemon.cluster import cluster_part
+from numaplace.daemon.cluster import ClusterPart, cluster_part
 from numaplace.daemon.decide import Decider, DecisionSettings
 from numaplace.daemon.http import Pages, serve_http
 from numaplace.daemon.keeper import Keeper
@@ -20,11 +20,12 @@ from numaplace.daemon.supervise import supervise
 from numaplace.devices.host import read_topology
 from numaplace.devices.scan import Source
 from numaplace.kubelet.podresources import connect
-from numaplace.kubelet.poller import Poller, PollerTimes
+from numaplace.kubelet.poller import Observation, Poller, PollerTimes
 from numaplace.kubelet.sockets import SocketIdentity
 from numaplace.kubelet.watch import SocketWatch
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import ResourceName
+from numaplace.placement.reasons import Placement
 from numaplace.state.attribution import NO_SPECS
 
 
@@ -62,7 +63,7 @@ class Node:
         self._poller = Poller(
             self._pod_resources,
             clock=clock,
-            on_observation=self._keeper.observed,
+            on_observation=self._observed,
             times=PollerTimes(interval_seconds=config.poll_interval_seconds),
         )
         self._cluster = cluster_part(config.cluster, env=env or {}, metrics=metrics, log=log, clock=clock)
@@ -73,6 +74,7 @@ class Node:
             log=log,
             clock=clock,
             specs=lambda: self._cluster.specs if self._cluster else NO_SPECS,
+            decided=self._decided,
         )
         self._first = self._prepared(new_sources(config), kept={})
         self.port: int | None = None
@@ -160,6 +162,24 @@ class Node:
         return asyncio.create_task(
             supervise(task, run, log=self._log, restarted=self._metrics.restarted), name=task
         )
+
+    def _observed(self, observation: Observation) -> None:
+        self._keeper.observed(observation)
+        if self._cluster is not None:
+            # A decision may be waiting for this List: Events come after it.
+            asyncio.get_running_loop().call_soon(self._listed, self._cluster, observation)
+
+    def _listed(self, cluster: ClusterPart, observation: Observation) -> None:
+        cluster.listed(
+            observation.pods,
+            complete=self._keeper.complete,
+            ours=self._resources.keys(),
+            snapshot=self._keeper.snapshot,
+        )
+
+    def _decided(self, resource: ResourceName, placement: Placement) -> None:
+        if self._cluster is not None:
+            self._cluster.decided(resource, placement)
 
     @property
     def _cluster_tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:

@@ -116,6 +116,7 @@ class Metrics:
         self._cluster_calls = self._counter(
             "cluster_watch_calls", "Lists and watches of this node's pods at the API server.", "call", "code"
         )
+        self._events = self._counter("events", "Events on pods.", "result")
         self._inotify = Gauge(
             f"{PREFIX}_inotify_available",
             "0 when sockets are watched by polling only.",
@@ -187,6 +188,10 @@ class Metrics:
     def cluster_watch_call(self, call: str, code: str) -> None:
         """Count a ``list`` or ``watch`` at the API server; a code that is not known counts as ``OTHER``."""
         self._cluster_calls.at(call, code if code in API_CODES else OTHER).inc()
+
+    def event(self, result: str) -> None:
+        """Count what became of an Event; ``result`` is a name from our code."""
+        self._events.at(result).inc()
 
     def set_cluster_watch(self, *, connected: bool | None) -> None:
         """Set whether this node's pods are watched now; ``None``: the API server is not used."""

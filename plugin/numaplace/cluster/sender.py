@@ -1,0 +1,102 @@
+"""Sends Events, one at a time, slowly, from a queue with a bound: whoever puts one in never waits.
+
+A node may send ``BURST`` at once and then one in ``REFILL_SECONDS``: a burst of pods is told in full, and a
+crash loop of placements does not flood the API server. What cannot be sent is tried again with pauses, and
+given up when it is old. No Event is worth more than that: the log has the same, and more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from numaplace.cluster.client import UNAVAILABLE, ApiClient, Request
+from numaplace.cluster.events import Note, event_object
+from numaplace.errors import PeerError
+
+BURST: Final = 25
+REFILL_SECONDS: Final = 2.0
+MAX_WAITING: Final = 256
+GIVEN_UP_AFTER_SECONDS: Final = 600.0
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 60.0
+
+SENT, DUPLICATE, FAILED, DROPPED = "sent", "duplicate", "failed", "dropped"
+_EXISTS = "409"
+_PASSING = frozenset({UNAVAILABLE, "401", "429", "500", "502", "503", "504", "CREDENTIALS"})
+
+
+@dataclass(frozen=True, slots=True)
+class SenderClocks:
+    """``monotonic`` is in seconds, ``wall`` a time with a zone; ``chance`` gives numbers from 0 to 1."""
+
+    monotonic: Callable[[], float]
+    wall: Callable[[], datetime]
+    chance: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class EventSender:
+    """``counted`` is told how each note ended (``sent`` …), ``failed`` why one could not be sent."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        node_name: str,
+        *,
+        clocks: SenderClocks,
+        counted: Callable[[str], None],
+        failed: Callable[[PeerError], None],
+    ) -> None:
+        self._client = client
+        self._node_name = node_name
+        self._clocks = clocks
+        self._counted = counted
+        self._failed = failed
+        self._waiting: asyncio.Queue[tuple[Note, float, datetime]] = asyncio.Queue(MAX_WAITING)
+        self._tokens = float(BURST)
+        self._filled_at = clocks.monotonic()
+
+    def put(self, note: Note) -> None:
+        """Queue a note; one too many is dropped and counted."""
+        try:
+            self._waiting.put_nowait((note, self._clocks.monotonic(), self._clocks.wall()))
+        except asyncio.QueueFull:
+            self._counted(DROPPED)
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            note, since, at = await self._waiting.get()
+            await self._take_turn()
+            self._counted(await self._deliver(note, since, at))
+
+    async def _take_turn(self) -> None:
+        now = self._clocks.monotonic()
+        self._tokens = min(float(BURST), self._tokens + (now - self._filled_at) / REFILL_SECONDS)
+        self._filled_at = now
+        self._tokens -= 1
+        if self._tokens < 0:
+            await self._clocks.sleep(-self._tokens * REFILL_SECONDS)
+
+    async def _deliver(self, note: Note, since: float, at: datetime) -> str:
+        path = f"/api/v1/namespaces/{note.namespace}/events"
+        request = Request("POST", path, {}, event_object(note, node_name=self._node_name, at=at))
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await self._client.call(request)
+            except PeerError as error:
+                if error.code == _EXISTS:
+                    return DUPLICATE
+                self._failed(error)
+                old = self._clocks.monotonic() - since > GIVEN_UP_AFTER_SECONDS
+                if old or error.code not in _PASSING:
+                    return FAILED
+            else:
+                return SENT
+            await self._clocks.sleep(pause * (0.5 + self._clocks.chance()))
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

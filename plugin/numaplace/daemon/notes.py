@@ -1,0 +1,116 @@
+"""What an Event says of a container's devices: where they are, and why, if we were asked."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+
+from numaplace.cluster.events import Note
+from numaplace.engine.compare import Rule
+from numaplace.managers.pod import Pod
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
+from numaplace.placement.reasons import Placement
+from numaplace.placement.text import numa_text, why
+from numaplace.state.snapshot import Snapshot
+
+PLACED, SPLIT = "NUMAPlaced", "NUMASplit"
+MAX_REMEMBERED = 512
+REMEMBERED_SECONDS = 300.0
+"""An answer that no List has shown by then was not followed; the devices may be another pod's later."""
+
+MAX_IDS = 4
+
+
+class Answers:
+    """Our latest answers by resource and ids, until the pod that got them is seen."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._given: OrderedDict[tuple[ResourceName, frozenset[DeviceId]], tuple[float, Placement]]
+        self._given = OrderedDict()
+
+    def note(self, resource: ResourceName, placement: Placement) -> None:
+        """Remember an answer."""
+        key = (resource, frozenset(placement.ids))
+        self._given[key] = (self._clock(), placement)
+        self._given.move_to_end(key)
+        if len(self._given) > MAX_REMEMBERED:
+            self._given.popitem(last=False)
+
+    def take(self, resource: ResourceName, ids: Collection[DeviceId]) -> Placement | None:
+        """Return the answer that was followed, and forget it."""
+        at, placement = self._given.pop((resource, frozenset(ids)), (0.0, None))
+        return placement if self._clock() - at < REMEMBERED_SECONDS else None
+
+
+def notes_of(
+    use: PodUse,
+    spec: Pod,
+    *,
+    ours: Collection[ResourceName],
+    snapshot: Snapshot,
+    answers: Answers,
+) -> Iterator[Note]:
+    """Give one note for each container that holds devices of ``ours``."""
+    for container in use.containers:
+        blocks = _blocks(container)
+        if not any(block.resource in ours for block in blocks):
+            continue
+        masks = [mask for block in blocks for mask in _masks(block, snapshot)]
+        split = bool(masks) and not _common(masks)
+        reasons = [
+            f"{block.resource}: {_why(answers.take(block.resource, block.ids))}"
+            for block in blocks
+            if block.resource in ours
+        ]
+        where = ", ".join(_where(block, snapshot) for block in blocks)
+        several = " (devices of one container on several NUMA nodes)" if split else ""
+        yield Note(
+            namespace=use.namespace,
+            pod=use.name,
+            uid=spec.uid,
+            container=container.name,
+            reason=SPLIT if split else PLACED,
+            message=f"Container {container.name}: {where}{several}. {'. '.join(reasons)}",
+            identity=" ".join(sorted(f"{block.resource}/{one}" for block in blocks for one in block.ids)),
+            warning=split,
+        )
+
+
+def _blocks(container: ContainerUse) -> list[DeviceBlock]:
+    """Return one block per resource, by name: List has one per set of NUMA nodes."""
+    ids: dict[ResourceName, list[DeviceId]] = {}
+    for block in container.devices:
+        ids.setdefault(block.resource, []).extend(block.ids)
+    return [DeviceBlock(name, tuple(sorted(set(found)))) for name, found in sorted(ids.items())]
+
+
+def _masks(block: DeviceBlock, snapshot: Snapshot) -> list[int]:
+    """Return the NUMA masks of the devices that have one, by our own knowledge: List may lack it."""
+    states = snapshot.devices(block.resource)
+    return [state.mask for one in block.ids if (state := states.get(one)) is not None and state.mask]
+
+
+def _common(masks: Collection[int]) -> int:
+    common = -1
+    for mask in masks:
+        common &= mask
+    return common
+
+
+def _where(block: DeviceBlock, snapshot: Snapshot) -> str:
+    mask = 0
+    for one in _masks(block, snapshot):
+        mask |= one
+    shown = ", ".join(block.ids[:MAX_IDS])
+    more = f" and {len(block.ids) - MAX_IDS} more" if len(block.ids) > MAX_IDS else ""
+    place = f"on {numa_text(mask)}" if mask else "without a NUMA node"
+    return f"{len(block.ids)} {block.resource} ({shown}{more}) {place}"
+
+
+def _why(placement: Placement | None) -> str:
+    if placement is None:
+        return "chosen by the kubelet"
+    sentence = why(placement)
+    return sentence if placement.rule is Rule.SCORE else f"{sentence} (strategy {placement.strategy})"
