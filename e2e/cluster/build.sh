@@ -4,8 +4,8 @@
 #
 #   kubelet       the file (the one that e2e/run.sh builds)
 #   pause         the file, the process of a pod's sandbox
-#   controlplane  a folder: kube-apiserver, kube-controller-manager, kube-scheduler
-#   etcd          a folder: etcd
+#   controlplane  a folder: kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
+#   etcd          the file
 #   containerd    a folder: containerd, containerd-shim-runc-v2, ctr
 #   helm          the file (the one that `make chart` builds)
 set -euo pipefail
@@ -20,7 +20,7 @@ command -v go >/dev/null || {
     exit 2
 }
 
-# Name, version, folder of the module, linker flags, packages. Kubelet and pause make a file, others a folder.
+# Name, version, folder of the module, linker flags, packages. Kubelet, pause and etcd make a file, others a folder.
 build() {
     local name=$1 version=$2 folder=$3 flags=$4 key target started=$SECONDS
     shift 4
@@ -31,7 +31,7 @@ build() {
         echo "cluster: building $name $version; this takes minutes, once" >&2
         mkdir -p "$cache"
         rm -rf "$target.part"
-        case $name in kubelet | pause) ;; *) mkdir "$target.part" ;; esac
+        case $name in kubelet | pause | etcd) ;; *) mkdir "$target.part" ;; esac
         env -C "$folder" CGO_ENABLED=0 GOFLAGS=-mod=readonly \
             nice go build -trimpath -ldflags "$flags" -o "$target.part" "$@" >&2
         mv "$target.part" "$target"
@@ -51,5 +51,6 @@ containerd_module=github.com/containerd/containerd/v2
 build containerd v2.4.2 containerd "-s -w -X $containerd_module/version.Version=v2.4.2" \
     $containerd_module/cmd/containerd $containerd_module/cmd/containerd-shim-runc-v2 $containerd_module/cmd/ctr
 build controlplane "$kubernetes_version" controlplane "$kubernetes_flags" \
-    k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
+    k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler \
+    k8s.io/kubernetes/cmd/kubectl
 echo "helm=$(../../tests/chart/helm.sh)"

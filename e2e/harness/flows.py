@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from harness.backend import Backend
 from harness.pods import Pod
 from harness.waiters import until
+
+if TYPE_CHECKING:
+    # For the protocol alone: other backends than the simulated node need none of its modules.
+    from harness.backend import Backend
 
 LIMIT_SECONDS = 30.0
 
