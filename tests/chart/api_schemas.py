@@ -20,6 +20,8 @@ API = Path(__file__).parents[1] / "cases/chart/api"
 KINDS = {
     "v1/ConfigMap": "io.k8s.api.core.v1.ConfigMap",
     "v1/ServiceAccount": "io.k8s.api.core.v1.ServiceAccount",
+    "rbac.authorization.k8s.io/v1/ClusterRole": "io.k8s.api.rbac.v1.ClusterRole",
+    "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "io.k8s.api.rbac.v1.ClusterRoleBinding",
     "apps/v1/DaemonSet": "io.k8s.api.apps.v1.DaemonSet",
     "networking.k8s.io/v1/NetworkPolicy": "io.k8s.api.networking.v1.NetworkPolicy",
 }

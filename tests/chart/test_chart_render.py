@@ -26,6 +26,8 @@ from chart_tools import (
     template,
 )
 from numaplace.cli import run
+from numaplace.config.load import load_config
+from numaplace.config.schema import ClusterMode
 
 MINIMAL = yaml.safe_load((CASES / "values/minimal.yaml").read_text())
 REFUSED = yaml.safe_load((CASES / "refused.yaml").read_text())
@@ -82,7 +84,6 @@ def test_the_container_may_nothing_but_open_roots_sockets(file: Path) -> None:
     for name in chart.of("DaemonSet"):
         pod, container = chart.pod(name), chart.container(name)
         assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod.keys()
-        assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["securityContext"]["runAsUser"] == 0
         assert container["securityContext"] == {
@@ -189,9 +190,9 @@ def test_it_runs_on_every_linux_node_and_is_not_evicted() -> None:
     assert "cpu" not in pod["containers"][0]["resources"]["limits"]
 
 
-def test_the_default_install_is_configuration_account_and_daemonset_only() -> None:
+def test_the_default_install_is_configuration_account_rights_and_daemonset_only() -> None:
     kinds = sorted(one["kind"] for one in rendered("minimal").manifests)
-    assert kinds == ["ConfigMap", "DaemonSet", "ServiceAccount"]
+    assert kinds == ["ClusterRole", "ClusterRoleBinding", "ConfigMap", "DaemonSet", "ServiceAccount"]
     assert rendered("minimal").one("ServiceAccount")["automountServiceAccountToken"] is False
 
 
@@ -308,10 +309,17 @@ def test_selectors_of_daemonsets_do_not_overlap() -> None:
 def test_network_policy_lets_only_the_http_port_in() -> None:
     spec = rendered("network").one("NetworkPolicy")["spec"]
     assert spec["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}]}]
-    assert spec["egress"] == []
+    assert spec["egress"] == [
+        {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]}
+    ]
     assert spec["policyTypes"] == ["Ingress", "Egress"]
     (rule,) = rendered("everything").one("NetworkPolicy")["spec"]["ingress"]
     assert len(rule["from"]) == 1
+
+
+def test_network_policy_lets_nothing_out_where_the_api_server_is_not_used(tmp_path: Path) -> None:
+    values = with_config({"cluster": {"enabled": False}}, networkPolicy={"enabled": True})
+    assert render(values, tmp_path).one("NetworkPolicy")["spec"]["egress"] == []
 
 
 def test_monitor_and_policy_select_all_of_the_charts_pods(tmp_path: Path) -> None:
@@ -394,7 +402,65 @@ def test_the_refusal_in_the_documents_is_helms(tmp_path: Path) -> None:
     assert shown in said
 
 
-def test_an_option_without_an_effect_is_no_value_of_the_chart() -> None:
-    """The cluster part comes later: no Role, no token, no value for it beside the daemon's own setting."""
-    assert "rbac" not in (CHART / "values.yaml").read_text()
-    assert not [one for file in VALUES for one in Rendered(template(file)).manifests if "Role" in one["kind"]]
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
+EVENTS = {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "rules"),
+    [
+        (None, [PODS, EVENTS]),
+        ({"enabled": "auto"}, [PODS, EVENTS]),
+        ({"enabled": True, "events": None}, [PODS, EVENTS]),
+        ({"enabled": "on", "events": False}, [PODS]),
+        ({"enabled": False}, None),
+        ({"enabled": "off", "events": True}, None),
+        ({"enabled": "false"}, None),
+    ],
+)
+def test_rights_and_token_follow_from_the_configuration(
+    cluster: dict[str, Any] | None, rules: list[Any] | None, tmp_path: Path
+) -> None:
+    """Nothing more than what the daemon calls; nothing at all when it calls nothing."""
+    chart = render(with_config({"cluster": cluster}), tmp_path)
+    roles = [one["rules"] for one in chart.manifests if one["kind"] in ("ClusterRole", "Role")]
+    assert roles == ([] if rules is None else [rules])
+    assert len(chart.of("ClusterRoleBinding")) == len(roles)
+    assert chart.pod()["automountServiceAccountToken"] is (rules is not None)
+    env = chart.container().get("env", [])
+    assert [one["valueFrom"]["fieldRef"]["fieldPath"] for one in env] == ["spec.nodeName"] * len(roles)
+    config = yaml.safe_load(chart.config_text())["cluster"]
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump({"cluster": config}))
+    daemons = load_config(tmp_path / "c.yaml", env={}, flags={}).config.cluster
+    assert (daemons.enabled is not ClusterMode.OFF) == (rules is not None)
+    assert rules is None or daemons.events == (EVENTS in rules)
+
+
+def test_rights_are_bound_to_the_account_that_is_used() -> None:
+    for file in VALUES:
+        chart = Rendered(template(file))
+        for binding in chart.of("ClusterRoleBinding").values():
+            assert binding["roleRef"]["name"] in chart.of("ClusterRole")
+            for name in chart.of("DaemonSet"):
+                account = {
+                    "kind": "ServiceAccount",
+                    "namespace": "numa",
+                    "name": chart.pod(name)["serviceAccountName"],
+                }
+                assert binding["subjects"] == [account]
+
+
+def test_rights_cover_what_any_node_configuration_needs(tmp_path: Path) -> None:
+    values = yaml.safe_load((CASES / "values/per-node.yaml").read_text())
+    values["config"]["cluster"] = {"enabled": False}
+    values["nodeConfigs"][0]["config"]["cluster"] = {"enabled": True, "events": False}
+    chart = render(values, tmp_path)
+    assert chart.one("ClusterRole")["rules"] == [PODS]
+    tokens = {name: chart.pod(name)["automountServiceAccountToken"] for name in chart.of("DaemonSet")}
+    assert [name for name, mounted in tokens.items() if mounted] == ["np-numaplace-training"]
+
+
+def test_rights_can_be_given_by_somebody_else(tmp_path: Path) -> None:
+    chart = render({**MINIMAL, "rbac": {"create": False}}, tmp_path)
+    assert not chart.of("ClusterRole")
+    assert chart.pod()["automountServiceAccountToken"] is True

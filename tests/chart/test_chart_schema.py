@@ -102,7 +102,12 @@ def test_default_configuration_is_the_daemons_but_for_the_mounts(tmp_path: Path)
 
 def test_defaults_that_templates_fall_back_on_are_the_daemons() -> None:
     config = Config()
-    sections = {"kubelet": config.kubelet, "host": config.host, "http": config.http}
+    sections = {
+        "kubelet": config.kubelet,
+        "host": config.host,
+        "http": config.http,
+        "cluster": config.cluster,
+    }
     names = {field.key: field.name for one in sections.values() for field in fields_of(type(one))}
     text = "".join(file.read_text() for file in (CHART / "templates").iterdir())
     found = re.findall(r'"numaplace\.get" \(list \S+ "(\w+)" "(\w+)" ("[^"]*"|true|false)\)', text)
@@ -113,6 +118,8 @@ def test_defaults_that_templates_fall_back_on_are_the_daemons() -> None:
         "address",
         "devicePluginDirectory",
         "liveList",
+        "enabled",
+        "events",
     }
     for section, key, default in found:
         wanted = getattr(sections[section], names[key])

@@ -84,6 +84,7 @@ async def test_a_watch_that_ends_goes_on_where_a_bookmark_left_off(api: FakeApiS
         api.bookmark()
         api.bookmark()
         api.hang_up()
+        await until(lambda: seen.calls.count(("watch", "OK")) == 2)
         api.put(pod_json("late"))
         await until(lambda: seen.names == {"late"})
     versions = [int(query["resourceVersion"]) for _, _, query in api.requests if "watch" in query]

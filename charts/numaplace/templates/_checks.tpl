@@ -18,6 +18,9 @@ are the daemon's own (numaplace.config): here they fail the installation instead
 - config.resources: no resource is named, so there is nothing to serve. Name at least one, for example {name: nvidia.com/gpu, gpu: {vendor: nvidia}}.
 {{- end }}
 {{- include "numaplace.problems.config" (dict "root" $ "place" "config" "own" .Values.config "config" .Values.config) }}
+{{- if and .Values.rbac.create (include "numaplace.anyCluster" .) (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+- serviceAccount.name: is not set, and rbac.create would give the namespace's account "default", and so every pod that uses it, the right to read pods. Set serviceAccount.name to an account of its own, or serviceAccount.create to true.
+{{- end }}
 {{- include "numaplace.problems.nodeConfigs" . }}
 {{- include "numaplace.problems.workload" . }}
 {{- end -}}

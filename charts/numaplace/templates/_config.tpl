@@ -43,6 +43,25 @@ the entries go over.
 {{- end -}}
 {{- end -}}
 
+{{/* CONFIG -> "true" if the daemon uses the API server, else nothing. */}}
+{{- define "numaplace.cluster" -}}
+{{- if not (has (include "numaplace.get" (list . "cluster" "enabled" "auto")) (list "false" "off")) -}}true{{- end -}}
+{{- end -}}
+
+{{/* CONFIG -> "true" if the daemon sends Events, else nothing. */}}
+{{- define "numaplace.events" -}}
+{{- if and (include "numaplace.cluster" .) (eq (include "numaplace.get" (list . "cluster" "events" true)) "true") -}}true{{- end -}}
+{{- end -}}
+
+{{/* "true" if one of the DaemonSets needs it: they share one account. */}}
+{{- define "numaplace.anyCluster" -}}
+{{- range include "numaplace.daemonSets" . | fromJsonArray -}}{{- include "numaplace.cluster" .config -}}{{- end -}}
+{{- end -}}
+
+{{- define "numaplace.anyEvents" -}}
+{{- range include "numaplace.daemonSets" . | fromJsonArray -}}{{- include "numaplace.events" .config -}}{{- end -}}
+{{- end -}}
+
 {{- define "numaplace.sysfs" -}}
 {{- include "numaplace.get" (list . "host" "sysfs" "/sys") | clean -}}
 {{- end -}}

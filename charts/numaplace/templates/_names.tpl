@@ -25,6 +25,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (ternary (include "numaplace.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name -}}
 {{- end -}}
 
+{{/* Cluster-wide, so the namespace is part of it. */}}
+{{- define "numaplace.clusterRoleName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "numaplace.fullname" .) -}}
+{{- end -}}
+
 {{- define "numaplace.image" -}}
 {{- $tagged := printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
 {{- empty .Values.image.digest | ternary $tagged (printf "%s@%s" $tagged .Values.image.digest) -}}

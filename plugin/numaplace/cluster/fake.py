@@ -1,4 +1,4 @@
-"""A small API server for tests and demos: lists and watches pods, takes Events. Plain HTTP, on a free port.
+"""A small API server for tests and demos: lists and watches pods, takes Events; on a free port.
 
 It behaves as the real one where clients depend on it: one growing resource version, field selectors on the
 node's name, chunked watch streams of one JSON object per line, bookmarks, 410 Gone for versions that it has
@@ -8,6 +8,7 @@ forgotten, 409 for an Event whose name is taken.
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -67,8 +68,8 @@ class FakeApiServer:
             self.changed.notify_all()
 
     @contextmanager
-    def serving(self, port: int = 0) -> Iterator[str]:
-        """Serve on 127.0.0.1 while the context is open; give the URL."""
+    def serving(self, port: int = 0, *, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+        """Serve on 127.0.0.1 while the context is open; give the URL. Plain HTTP without ``tls``."""
         fake = self
 
         class Handler(_Handler):
@@ -76,10 +77,12 @@ class FakeApiServer:
 
         server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         server.daemon_threads = True
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._closed = False
         thread.start()
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
         try:
             yield self.url
         finally:
