@@ -94,7 +94,18 @@ def test_neighbours_of_the_vendor_are_not_gpus(host: Any, source: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", ": [", "devices: 3", "- a", "kind: 3\ndevices: [1, {name: []}]", "&a [*a]"]
+    "text",
+    [
+        "",
+        ": [",
+        "devices: 3",
+        "- a",
+        "kind: 3\ndevices: [1, {name: []}]",
+        "&a [*a]",
+        "!!bool x",
+        '!!int ""',
+        "!!timestamp x",
+    ],
 )
 def test_a_useless_cdi_file_is_passed_over(text: str, host: Any, source: Any) -> None:
     uuid = host.gpu("nvidia", GPU)

@@ -28,7 +28,7 @@ async def test_a_file_that_is_no_kubelet_configuration(running: Patient) -> None
     running.kubelet_file(kind="Pod")
     report = await running.examine()
     assert "--kubelet-config" in report.problem("kubelet-config", "is no KubeletConfiguration").advice
-    for text in (b"a: [", b"\xff", b"a: 2024-13-45", b"[" * 5000):
+    for text in (b"a: [", b"\xff", b"a: 2024-13-45", b"[" * 5000, b"a: !!bool x", b"a: !!timestamp x"):
         (running.site.root / "kubelet.yaml").write_bytes(text)
         report = await running.examine()
         report.problem("kubelet-config", "is not YAML")

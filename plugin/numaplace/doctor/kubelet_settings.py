@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from numaplace.devices.files import names_in, read_text
+from numaplace.devices.malformed import MALFORMED_YAML
 from numaplace.doctor.facts import KubeletFact, KubeletSettings
 
 USUAL_FILE = Path("/var/lib/kubelet/config.yaml")
@@ -101,7 +102,7 @@ def _load(path: Path) -> dict[str, Any] | None:
             parsed = yaml.safe_load(stream.read(_MAX_FILE_BYTES))
     except OSError:
         return None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, no such date, too deep
+    except MALFORMED_YAML as error:  # no UTF-8 is a ValueError, too
         raise _RefusedError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(parsed, dict) or parsed.get("kind") != "KubeletConfiguration":
         raise _RefusedError(f"{path} is no KubeletConfiguration")

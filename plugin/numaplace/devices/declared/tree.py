@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from numaplace.devices.malformed import MALFORMED_VALUE
 from numaplace.errors import InputError
 
 MAX_FILE_BYTES = 4 << 20
@@ -76,7 +77,7 @@ def _mapping(file: Path, node: yaml.MappingNode, where: str, depth: int) -> dict
 def _scalar(file: Path, node: yaml.Node, line: int) -> object:
     try:
         constructed: object = yaml.SafeLoader("").construct_object(node)
-    except ValueError as error:
+    except MALFORMED_VALUE as error:
         raise InputError(f"{file}:{line}: {node.value!r} is not a valid value: {error}") from error
     return constructed
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from numaplace.devices.files import names_in, read_text
+from numaplace.devices.malformed import MALFORMED_YAML
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -48,7 +49,7 @@ class CdiCatalog:
 def _names_of(text: str) -> frozenset[str]:
     try:
         spec = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except MALFORMED_YAML:
         return frozenset()
     if not isinstance(spec, Mapping) or not isinstance(spec.get("devices"), list):
         return frozenset()
