@@ -26,27 +26,28 @@ def _units(function: PciFunction, host: GpuHost) -> tuple[Unit, ...] | str:
         return "its driver shows no DRM node yet"
     shared = (_KFD,) if exists(sysfs / "class/kfd/kfd") else ()
     units = [Unit(function.address, ContainerEdits(device_nodes=shared + own))]
-    for name in names_in(sysfs / "devices/platform"):
-        if not name.startswith(_PARTITION):
-            continue
+    partitions = [name for name in names_in(sysfs / "devices/platform") if name.startswith(_PARTITION)]
+    # Partitions are platform devices: only the KFD topology says whose they are, and which are in use.
+    parents = _parents(sysfs) if partitions else {}
+    for name in partitions:
         nodes = drm_nodes(sysfs / "devices/platform" / name)
-        # Partitions are platform devices: only the KFD topology says whose they are, and which are in use.
-        if _parent(sysfs, nodes) == function.address:
+        if function.address in (parents.get(node.host_path) for node in nodes):
             units.append(Unit(name, ContainerEdits(device_nodes=shared + nodes)))
     return tuple(units)
 
 
-def _parent(sysfs: Path, nodes: tuple[DeviceNode, ...]) -> str:
-    """Return the PCI address of the GPU whose KFD node has this render node; "" without one."""
-    minors = {node.host_path.removeprefix(_RENDER) for node in nodes if node.host_path.startswith(_RENDER)}
+def _parents(sysfs: Path) -> dict[str, str]:
+    """Return the PCI address of the GPU behind each render node that a KFD node has."""
     topology = sysfs / "class/kfd/kfd/topology/nodes"
+    parents: dict[str, str] = {}
     for name in names_in(topology):
         pairs = (line.partition(" ") for line in read_text(topology / name / "properties").splitlines())
         facts = {key: value.strip() for key, _, value in pairs}
         location, domain = to_int(facts.get("location_id", "")), to_int(facts.get("domain", "0"))
-        if facts.get("drm_render_minor") in minors and location is not None and domain is not None:
-            return f"{domain:04x}:{location >> 8 & 255:02x}:{location >> 3 & 31:02x}.{location & 7}"
-    return ""
+        if location is not None and domain is not None:
+            address = f"{domain:04x}:{location >> 8 & 255:02x}:{location >> 3 & 31:02x}.{location & 7}"
+            parents.setdefault(f"{_RENDER}{facts.get('drm_render_minor')}", address)
+    return parents
 
 
 def _watched(roots: HostRoots) -> tuple[Path, ...]:
