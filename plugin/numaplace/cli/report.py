@@ -7,7 +7,7 @@ from typing import Any
 
 from numaplace.cli.table import YELLOW, human_bytes, paint, ranges, render_table
 from numaplace.model.mask import nodes_of
-from numaplace.model.names import CPU, HUGEPAGES_PREFIX, MEMORY, ResourceName
+from numaplace.model.names import CPU, MEMORY, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, DeviceBlock, MemoryBlock, PodUse
 from numaplace.state.snapshot import Snapshot
 
@@ -18,7 +18,7 @@ def unit_of(resource: ResourceName) -> str:
     """Return ``cpus``, ``bytes`` or ``devices``."""
     if resource == CPU:
         return "cpus"
-    return "bytes" if resource == MEMORY or resource.startswith(HUGEPAGES_PREFIX) else "devices"
+    return "bytes" if is_memory(resource) else "devices"
 
 
 def as_document(snapshot: Snapshot) -> dict[str, Any]:

@@ -20,6 +20,11 @@ HUGEPAGES_PREFIX = "hugepages-"
 MAX_DEVICE_ID_LENGTH = 63
 
 
+def is_memory(resource: str) -> bool:
+    """Return whether the resource is counted in bytes on NUMA nodes: ``memory`` or hugepages."""
+    return resource == MEMORY or resource.startswith(HUGEPAGES_PREFIX)
+
+
 class Strategy(StrEnum):
     """KEP-6007's ``numa-allocation-strategy``."""
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from numaplace.managers.pod import Container, Pod, QosClass
-from numaplace.model.names import CPU, HUGEPAGES_PREFIX, MEMORY, PodKey, ResourceName
+from numaplace.model.names import CPU, PodKey, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, PodUse
 from numaplace.state.admission import Admission, has_resource, is_done, last_touched
 from numaplace.state.snapshot import Snapshot
@@ -115,11 +115,7 @@ def pinned_request(pod: Pod, container: Container) -> dict[ResourceName, int]:
     if pod.qos is QosClass.GUARANTEED and not pod.pod_level:
         if container.whole_cpus:
             found[CPU] = container.whole_cpus
-        found |= {
-            name: amount
-            for name, amount in container.limits.items()
-            if amount > 0 and (name == MEMORY or name.startswith(HUGEPAGES_PREFIX))
-        }
+        found |= {name: amount for name, amount in container.limits.items() if amount > 0 and is_memory(name)}
     return found
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from numaplace.managers.admission import Scope
 from numaplace.managers.device_manager import PodUid
 from numaplace.managers.pod import Container, Pod
-from numaplace.model.names import CPU, HUGEPAGES_PREFIX, MEMORY, PodKey, ResourceName
+from numaplace.model.names import CPU, MEMORY, PodKey, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, PodUse
 
 Amounts = tuple[tuple[ResourceName, int], ...]
@@ -76,7 +76,7 @@ class Shape:
 
 def is_compute(resource: ResourceName) -> bool:
     """Return whether the resource is the CPU manager's or the memory manager's."""
-    return resource in (CPU, MEMORY) or resource.startswith(HUGEPAGES_PREFIX)
+    return resource == CPU or is_memory(resource)
 
 
 def _amounts(amounts: Mapping[ResourceName, int]) -> Amounts:

@@ -10,7 +10,7 @@ from collections import Counter
 
 from numaplace.managers.device_manager import ContainerKind
 from numaplace.managers.pod import Container, Pod, QosClass
-from numaplace.model.names import HUGEPAGES_PREFIX, MEMORY, ResourceName
+from numaplace.model.names import ResourceName, is_memory
 
 Requests = dict[ResourceName, int]
 """Bytes by memory type, ordered by name. The kubelet walks a map here, so its blocks come in random order."""
@@ -23,11 +23,7 @@ def is_placed(pod: Pod) -> bool:
 
 def container_requests(container: Container) -> Requests:
     """Return the container's bytes of memory and hugepages; a request of 0 counts as one."""
-    return {
-        type_: container.requests[type_]
-        for type_ in sorted(container.requests)
-        if type_ == MEMORY or type_.startswith(HUGEPAGES_PREFIX)
-    }
+    return {type_: container.requests[type_] for type_ in sorted(container.requests) if is_memory(type_)}
 
 
 def pod_requests(pod: Pod) -> Requests:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from numaplace.errors import InputError
 from numaplace.managers.memory.machine import Sizes
-from numaplace.model.names import HUGEPAGES_PREFIX, MEMORY, ResourceName
+from numaplace.model.names import MEMORY, ResourceName, is_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def node_allocatable_reservation(
     """Return what is kept back from pods by memory type, without types of 0 bytes."""
     total: Counter[ResourceName] = Counter()
     for sizes in (system_reserved, kube_reserved, {MEMORY: hard_eviction_bytes}):
-        total.update({type_: size for type_, size in sizes.items() if _is_memory(type_)})
+        total.update({type_: size for type_, size in sizes.items() if is_memory(type_)})
     return {type_: size for type_, size in total.items() if size}
 
 
@@ -54,10 +54,6 @@ def reserved_memory(
     return reserved
 
 
-def _is_memory(type_: ResourceName) -> bool:
-    return type_ == MEMORY or type_.startswith(HUGEPAGES_PREFIX)
-
-
 def _entry_problems(reservations: Sequence[MemoryReservation], nodes: Collection[int]) -> Iterator[str]:
     seen: set[tuple[int, ResourceName]] = set()
     for one in reservations:
@@ -66,7 +62,7 @@ def _entry_problems(reservations: Sequence[MemoryReservation], nodes: Collection
             known = ", ".join(map(str, sorted(nodes)))
             yield f"{where}: the machine has no such NUMA node, only {known}"
         for type_, size in one.limits.items():
-            if not _is_memory(type_):
+            if not is_memory(type_):
                 yield f"{where}: {type_} cannot be reserved, only memory and hugepages-<size>"
             if size <= 0:
                 yield f"{where}: {type_} must be more than 0 bytes"
@@ -79,10 +75,10 @@ def _sum_problems(reservations: Sequence[MemoryReservation], reservation: Sizes)
     totals: Counter[ResourceName] = Counter()
     for one in reservations:
         totals.update(one.limits)
-    expected = {type_: size for type_, size in reservation.items() if _is_memory(type_)}
+    expected = {type_: size for type_, size in reservation.items() if is_memory(type_)}
     for type_ in sorted({*totals, *expected}):
         total, wanted = totals[type_], expected.get(type_, 0)
-        if total != wanted and _is_memory(type_):
+        if total != wanted and is_memory(type_):
             yield (
                 f"reservedMemory: {type_} adds up to {total} bytes over all NUMA nodes but must be {wanted},"
                 " the sum of systemReserved, kubeReserved and the hard eviction threshold"

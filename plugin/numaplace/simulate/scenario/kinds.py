@@ -8,7 +8,15 @@ from fractions import Fraction
 from numaplace.config.kinds import Kind
 from numaplace.config.names import RESOURCE_NAME
 from numaplace.model.mask import MAX_NODE
-from numaplace.model.names import CPU, HUGEPAGES_PREFIX, MAX_DEVICE_ID_LENGTH, MEMORY, DeviceId, ResourceName
+from numaplace.model.names import (
+    CPU,
+    HUGEPAGES_PREFIX,
+    MAX_DEVICE_ID_LENGTH,
+    MEMORY,
+    DeviceId,
+    ResourceName,
+    is_memory,
+)
 from numaplace.model.quantity import ALLOWED_QUANTITY, parse_quantity, rounded_up
 
 MAX_CPU = 4095
@@ -96,7 +104,7 @@ def amount_kind(resource: ResourceName) -> Kind[int]:
     """Return how an amount of the resource is written."""
     if resource == CPU:
         return CPU_AMOUNT
-    return SIZE if resource == MEMORY or resource.startswith(HUGEPAGES_PREFIX) else PIECES
+    return SIZE if is_memory(resource) else PIECES
 
 
 def _parse_device_id(text: str) -> DeviceId:
