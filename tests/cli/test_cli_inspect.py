@@ -7,7 +7,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from numaplace.cli.table import human_bytes, ranges
+from numaplace.cli.table import human_bytes
+from numaplace.model.ranges import ranges
 
 CASE = Path(__file__).parent.parent / "cases" / "cli" / "two-nodes"
 EXPECTED_TABLE = (CASE / "expected.txt").read_text()

@@ -9,7 +9,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from numaplace.cli.console import Console, add_output_option
-from numaplace.cli.table import BOLD, paint, ranges, render_table
+from numaplace.cli.table import BOLD, paint, render_table
+from numaplace.model.ranges import ranges
 
 if TYPE_CHECKING:
     from numaplace.simulate.demo import DemoRun, Landing

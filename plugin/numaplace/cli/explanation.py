@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from numaplace.cli.outcome import NOTHING, amount, numa, request_text, steps_table
+from numaplace.cli.outcome import numa, request_text, steps_table
+from numaplace.cli.report import NOTHING, amount
 from numaplace.cli.table import BOLD, paint, render_table
 from numaplace.engine.compare import Rule
 from numaplace.engine.options import PolicyName, PolicyOptions

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from numaplace.cli.report import unit_of
-from numaplace.cli.table import YELLOW, human_bytes, paint, ranges, render_table
+from numaplace.cli.report import NOTHING, amount, sizes
+from numaplace.cli.table import YELLOW, paint, render_table
 from numaplace.engine.score import utilization_score
 from numaplace.model.mask import nodes_of
-from numaplace.model.names import CPU, MEMORY, ResourceName
-from numaplace.model.podresources import MemoryBlock
+from numaplace.model.names import CPU, ResourceName
+from numaplace.model.ranges import ranges
 from numaplace.placement.text import why
 from numaplace.simulate.simulator.results import (
     ContainerResult,
@@ -20,15 +20,9 @@ from numaplace.simulate.simulator.results import (
     StepResult,
 )
 
-NOTHING = "-"
 _HEADINGS = ("STEP", "POD", "CONTAINER", "ADMITTED", "NUMA", "CPUS", "MEMORY", "DEVICES", "WHY")
 
 Row = tuple[str, ...]
-
-
-def amount(resource: ResourceName, number: int) -> str:
-    """Return a number of CPUs, bytes or devices as people read it."""
-    return human_bytes(number) if unit_of(resource) == "bytes" else str(number)
 
 
 def numa(mask: int | None) -> str:
@@ -85,7 +79,7 @@ def _created(step: Created, *, colour: bool) -> Iterator[Row]:
             "yes",
             paint(ranges(touched), YELLOW, colour=colour and len(touched) > 1) or NOTHING,
             ranges(container.cpus) or NOTHING,
-            _memory(container.memory),
+            sizes(container.memory),
             "\n".join(f"{name}: {' '.join(held.ids)}" for name, held in container.devices.items()) or NOTHING,
             _why(container),
         )
@@ -99,17 +93,6 @@ def numa_nodes(container: ContainerResult) -> tuple[int, ...]:
     nodes = {node for block in container.memory if block.size_bytes for node in block.nodes}
     nodes.update(node for held in container.devices.values() for node in held.nodes)
     return tuple(sorted(nodes))
-
-
-def _memory(blocks: Iterable[MemoryBlock]) -> str:
-    return (
-        ", ".join(
-            human_bytes(block.size_bytes) + (f" {block.type}" if block.type != MEMORY else "")
-            for block in blocks
-            if block.size_bytes
-        )
-        or NOTHING
-    )
 
 
 def _why(container: ContainerResult) -> str:

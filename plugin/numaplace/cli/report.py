@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from numaplace.cli.table import YELLOW, human_bytes, paint, ranges, render_table
+from numaplace.cli.table import YELLOW, human_bytes, paint, render_table
 from numaplace.model.mask import nodes_of
 from numaplace.model.names import CPU, MEMORY, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, DeviceBlock, MemoryBlock, PodUse
+from numaplace.model.ranges import ranges
 from numaplace.state.snapshot import Snapshot
 
-_NOTHING = "-"
+NOTHING = "-"
 
 
 def unit_of(resource: ResourceName) -> str:
@@ -19,6 +20,23 @@ def unit_of(resource: ResourceName) -> str:
     if resource == CPU:
         return "cpus"
     return "bytes" if is_memory(resource) else "devices"
+
+
+def amount(resource: ResourceName, number: int) -> str:
+    """Return a number of CPUs, bytes or devices as people read it."""
+    return human_bytes(number) if unit_of(resource) == "bytes" else str(number)
+
+
+def sizes(blocks: Iterable[MemoryBlock]) -> str:
+    """Return the blocks' sizes, each with its type unless it is plain memory."""
+    return (
+        ", ".join(
+            human_bytes(block.size_bytes) + (f" {block.type}" if block.type != MEMORY else "")
+            for block in blocks
+            if block.size_bytes
+        )
+        or NOTHING
+    )
 
 
 def as_document(snapshot: Snapshot) -> dict[str, Any]:
@@ -101,17 +119,13 @@ def _resource_table(snapshot: Snapshot, *, colour: bool) -> str:
     headings = ("RESOURCE", "NUMA NODE", "ALLOCATABLE", "ALLOCATED", "FREE", "SCORE", "LARGEST FIT")
     rows: list[tuple[str, ...]] = []
     for resource in snapshot.resources:
-        first: tuple[str, str] = (resource, _amount(resource, snapshot.largest_single_node_fit(resource)))
+        first: tuple[str, str] = (resource, amount(resource, snapshot.largest_single_node_fit(resource)))
         for node, usage in snapshot.per_node(resource).items():
-            amounts = [_amount(resource, one) for one in (usage.allocatable, usage.allocated, usage.free)]
-            score = str(usage.score) if usage.score else _NOTHING
+            amounts = [amount(resource, one) for one in (usage.allocatable, usage.allocated, usage.free)]
+            score = str(usage.score) if usage.score else NOTHING
             rows.append((first[0], str(node), *amounts, score, first[1]))
             first = ("", "")
     return render_table(headings, rows, right=headings[1:], colour=colour)
-
-
-def _amount(resource: ResourceName, amount: int) -> str:
-    return human_bytes(amount) if unit_of(resource) == "bytes" else str(amount)
 
 
 def _holds(pod: PodUse) -> bool:
@@ -125,7 +139,7 @@ def _holders(snapshot: Snapshot, *, colour: bool) -> Iterator[tuple[str, ...]]:
         rows = [_container_row(snapshot, container, colour=colour) for container in pod.containers]
         if _pod_level(pod):
             rows.insert(
-                0, ("(whole pod)", _NOTHING, ranges(pod.cpus) or _NOTHING, _sizes(pod.memory), _NOTHING)
+                0, ("(whole pod)", NOTHING, ranges(pod.cpus) or NOTHING, _sorted_sizes(pod.memory), NOTHING)
             )
         for number, row in enumerate(rows):
             yield (f"{pod.namespace}/{pod.name}" if number == 0 else "", *row)
@@ -144,10 +158,10 @@ def _container_row(snapshot: Snapshot, container: ContainerUse, *, colour: bool)
     devices = "\n".join(sorted(_devices(block) for block in container.devices))
     return (
         container.name,
-        shown or _NOTHING,
-        ranges(container.cpus) or _NOTHING,
-        _sizes(container.memory),
-        devices or _NOTHING,
+        shown or NOTHING,
+        ranges(container.cpus) or NOTHING,
+        _sorted_sizes(container.memory),
+        devices or NOTHING,
     )
 
 
@@ -155,12 +169,5 @@ def _devices(block: DeviceBlock) -> str:
     return f"{block.resource}: {' '.join(sorted(block.ids))}"
 
 
-def _sizes(blocks: Iterable[MemoryBlock]) -> str:
-    return (
-        ", ".join(
-            human_bytes(block.size_bytes) + (f" {block.type}" if block.type != MEMORY else "")
-            for block in sorted(blocks, key=lambda block: (block.type, block.nodes))
-            if block.size_bytes
-        )
-        or _NOTHING
-    )
+def _sorted_sizes(blocks: Iterable[MemoryBlock]) -> str:
+    return sizes(sorted(blocks, key=lambda block: (block.type, block.nodes)))

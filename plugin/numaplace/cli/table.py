@@ -36,17 +36,6 @@ def render_table(
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
-def ranges(numbers: Iterable[int]) -> str:
-    """Return ``0-3,8`` for 0, 1, 2, 3, 8: the kernel's list format."""
-    parts: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
-
-
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

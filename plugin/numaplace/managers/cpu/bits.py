@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from numaplace.model.ranges import ranges
+
 
 def bits_of(cpus: Iterable[int]) -> int:
     """Return the bits of the CPU ids; ``ValueError`` for a negative id."""
@@ -28,10 +30,4 @@ def cpus_of(bits: int) -> frozenset[int]:
 
 def cpu_list(bits: int) -> str:
     """Return the CPU ids in the kernel's list format: ``0-3,8``."""
-    ranges: list[list[int]] = []
-    for cpu in ascending(bits):
-        if ranges and cpu == ranges[-1][1] + 1:
-            ranges[-1][1] = cpu
-        else:
-            ranges.append([cpu, cpu])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+    return ranges(ascending(bits))
