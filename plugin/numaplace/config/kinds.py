@@ -13,6 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from numaplace.model.quantity import parse_quantity
+
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
@@ -175,23 +177,17 @@ READABLE_FILE = Kind(
 )
 
 _QUANTITY = re.compile(r"([0-9]{1,18})(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?")
-_FACTORS: dict[str, int] = {
-    "": 1,
-    **{unit: 1000**power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
-    **{unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)},
-}
 
 
-def _parse_quantity(text: str) -> int:
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        raise ValueError(f"not a quantity: {text!r}")
-    return int(match[1]) * _FACTORS[match[2] or ""]
+def _parse_whole_quantity(text: str) -> int:
+    if _QUANTITY.fullmatch(text) is None:
+        raise ValueError(f"not a whole quantity: {text!r}")
+    return int(parse_quantity(text))
 
 
 QUANTITY = Kind(
     "a whole number, with a Kubernetes suffix if wanted, such as 8 or 32Gi",
-    _parse_quantity,
+    _parse_whole_quantity,
     schema={
         "anyOf": [
             {"type": "string", "pattern": f"^{_QUANTITY.pattern}$"},
