@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,16 @@ async def test_a_token_that_cannot_be_read_is_survived(account: Path) -> None:
     (account / "ca.crt").unlink()
     with pytest.raises(PeerError):
         await ApiClient(found, user_agent="t").call(Request("GET", "/x", {}))
+
+
+def test_in_a_pod_the_package_kubernetes_is_not_imported(tmp_path: Path) -> None:
+    """It would cost a third of the daemon's memory, and is not in the image."""
+    (tmp_path / "token").write_text("t")
+    code = (
+        "import sys; from pathlib import Path;"
+        "import numaplace.daemon.cluster, numaplace.cluster.credentials as c;"
+        f"c.find_credentials({IN_POD!r}, service_account=Path({str(tmp_path)!r}));"
+        "print({'kubernetes', 'pydantic', 'requests'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "set()\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import yaml
 from daemon_site import GPU, GPUS_PER_NODE, VF, Served, Site, pod, until
 from numaplace.cluster.fake import FakeApiServer
-from numaplace.kubelet.emulator import ContainerSpec
+from numaplace.kubelet.emulator import ContainerSpec, Faults
 from numaplace.model.names import ResourceName
 
 NODE = "worker-1"
@@ -36,13 +37,14 @@ def env_of(site: Site, api: FakeApiServer) -> dict[str, str]:
     return {"KUBECONFIG": str(file), "NODE_NAME": NODE}
 
 
-def created(api: FakeApiServer, name: str, limits: Mapping[ResourceName, int], **spec: Any) -> None:
+def created(
+    api: FakeApiServer, name: str, limits: Mapping[ResourceName, int], phase: str = "Pending"
+) -> None:
     amounts = {"limits": {str(one): str(amount) for one, amount in limits.items()}}
     containers = [{"name": "main", "image": "x", "resources": amounts}]
     metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}"}
-    api.put(
-        {"metadata": metadata, "spec": {"nodeName": NODE, "containers": containers, **spec}, "status": {}}
-    )
+    spec = {"nodeName": NODE, "containers": containers}
+    api.put({"metadata": metadata, "spec": spec, "status": {"phase": phase}})
 
 
 @asynccontextmanager
@@ -92,6 +94,47 @@ async def test_pods_without_our_devices_are_ruled_out(site: Site, api: FakeApiSe
         await site.admit("asker", {VF: 1})
         (line,) = served.log.events("decision")
     assert line["pod"] == "default/asker"
+
+
+async def test_a_spec_that_comes_a_moment_late_is_waited_for(site: Site, api: FakeApiServer) -> None:
+    async with connected(site, api, deadline="10s") as served:
+        admission = asyncio.create_task(site.admit("late", {VF: 1}))
+        await asyncio.sleep(0)
+        created(api, "late", {VF: 1})
+        await admission
+        (line,) = served.log.events("decision")
+    assert line["request"] == {VF: 1}
+
+
+async def test_a_spec_that_does_not_come_is_done_without(site: Site, api: FakeApiServer) -> None:
+    """As that of a static pod."""
+    async with connected(site, api, deadline="1s") as served:
+        assert await site.nodes("static", {VF: 1})
+        (waited,) = served.log.events("decision")
+        api.refuse.update({"list": 503, "watch": 503})
+        api.hang_up()
+        await until(lambda: served.count("numaplace_cluster_watch_connected") == 0)
+        assert await site.nodes("away", {VF: 1})
+        (_, line) = served.log.events("decision")
+    assert (waited["request"], line["request"]) == (None, None)
+    assert waited["duration_ms"] > 100, "while the watch stands, a tenth of the deadline"
+    assert line["duration_ms"] < waited["duration_ms"]
+    assert served.count("numaplace_fallbacks_total") == 0
+
+
+async def test_finished_pods_of_an_old_kubelet_hold_nothing(site: Site, api: FakeApiServer) -> None:
+    """kubernetes/kubernetes#119423: kubelets before 1.34 list their CPUs, and List tells no phase."""
+    site.kubelet.faults = Faults(terminal_pods=True)
+    weights = {"cpu": 1, VF: 0, GPU: 0}
+    async with connected(site, api, weights=weights, strategy="least-allocated") as served:
+        containers = (ContainerSpec("main", {VF: 1}, cpus=6),)
+        done = await site.kubelet.admit(pod("done", containers=containers), affinity=0b01)
+        assert done.admitted
+        await site.kubelet.finish(("default", "done"))
+        assert await site.nodes("before", {GPU: 1}) == {1}
+        created(api, "done", {VF: 1}, phase="Succeeded")
+        await known(served, "done")
+        assert await site.nodes("after", {GPU: 1}) == {0}
 
 
 async def test_placement_goes_on_without_the_api_server(site: Site, api: FakeApiServer) -> None:
@@ -201,3 +244,10 @@ async def test_refused_events_are_counted_and_told_once(site: Site, api: FakeApi
         await until(lambda: served.count("numaplace_events_total", result="failed") >= 2)
         (line,) = served.log.troubles
     assert line["advice"] == "allow create of events, or set cluster.events: false"
+
+
+async def test_switching_the_part_takes_a_new_start(site: Site, api: FakeApiServer) -> None:
+    async with connected(site, api) as served:
+        off = site.config(pollInterval="500ms", cluster={"enabled": False})
+        assert not await served.node.apply(off)
+        assert await served.node.apply(site.config(pollInterval="500ms", strategy="most-allocated"))

@@ -55,9 +55,16 @@ class ClusterPart:
         self._clock = clock
         trouble = _Trouble(log, clock, _CANNOT_WATCH, _WATCH_ADVICE)
 
+        self._connected = False
+
         def connected() -> None:
+            self._connected = True
             metrics.set_cluster_watch(connected=True)
             trouble.over()
+
+        def ended() -> None:
+            self._connected = False
+            metrics.set_cluster_watch(connected=False)
 
         self._watch = PodWatch(
             client,
@@ -66,7 +73,7 @@ class ClusterPart:
             observer=WatchObserver(
                 called=metrics.cluster_watch_call,
                 connected=connected,
-                ended=lambda: metrics.set_cluster_watch(connected=False),
+                ended=ended,
                 failed=trouble.told,
             ),
             chance=random.random,
@@ -90,6 +97,11 @@ class ClusterPart:
     def specs(self) -> Specs:
         """The pods of this node, as the API server last told them."""
         return self._store.specs
+
+    async def arrived(self, keys: Collection[PodKey], *, timeout_seconds: float) -> None:
+        """Give the specs of these pods a moment to come; none while the server is away."""
+        if self._connected:
+            await self._store.arrived(keys, timeout_seconds=timeout_seconds)
 
     @property
     def tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:

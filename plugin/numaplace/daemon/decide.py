@@ -8,9 +8,10 @@ caught here once, counted, logged, and answered with must-include and the first 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from numaplace.daemon.keeper import NOBODY, Asking, Keeper
 from numaplace.daemon.logs import EventLog
@@ -21,7 +22,7 @@ from numaplace.kubelet.preference import fallback
 from numaplace.metrics.labels import FallbackReason
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.mask import nodes_of
-from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.placement.index import DeviceIndex
 from numaplace.placement.place import PlacementRequest, place
 from numaplace.placement.reasons import Candidate, Placement
@@ -31,6 +32,9 @@ from numaplace.state.snapshot import Snapshot
 
 LIVE_SHARE = 0.5
 """The part of the deadline that a live List may take; the rest is for the decision and the way back."""
+
+SPECS_SHARE = 0.1
+"""The part of the deadline for which a spec that has not come yet may be waited for."""
 
 MAX_LOGGED_CANDIDATES = 16
 
@@ -42,6 +46,20 @@ class DecisionSettings:
     options: PolicyOptions
     deadline_seconds: float
     live_list: bool
+
+
+class Cluster(Protocol):
+    """What a decision has of the API server (``daemon.cluster``)."""
+
+    @property
+    def specs(self) -> Specs:
+        """The pods that are known."""
+
+    async def arrived(self, keys: Collection[PodKey], *, timeout_seconds: float) -> None:
+        """Return once these pods are known, or cannot be, or the time is up."""
+
+    def decided(self, resource: ResourceName, placement: Placement) -> None:
+        """Take note of a decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +87,7 @@ class _Decision:
 class Decider:
     """Answers for all resources.
 
-    ``clock`` is the monotonic clock of keeper and poller, in seconds; ``specs`` returns the known pods.
-    ``decided`` is told of each decision, after the answer.
+    ``clock`` is the monotonic clock of keeper and poller, in seconds. Without ``cluster`` no specs are known.
     """
 
     def __init__(
@@ -81,12 +98,10 @@ class Decider:
         metrics: Metrics,
         log: EventLog,
         clock: Callable[[], float],
-        specs: Callable[[], Specs] = lambda: NO_SPECS,
-        decided: Callable[[ResourceName, Placement], None] = lambda _resource, _placement: None,
+        cluster: Cluster | None = None,
     ) -> None:
-        self._decided = decided
         self._keeper = keeper
-        self._specs = specs
+        self._cluster = cluster
         self._poller = poller
         self._metrics = metrics
         self._log = log
@@ -132,12 +147,26 @@ class Decider:
             return _Decision(self._place(ask, offered, NOBODY, None))
         degraded = await self._refresh(ask.settings)
         self._keeper.offered(ask.resource, offered)
-        snapshot = self._keeper.snapshot(offered={ask.resource: offered})
-        fresh = snapshot is not None and degraded is None and ask.settings.live_list
+        fresh = degraded is None and ask.settings.live_list
+        specs = await self._specs(ask) if fresh else self._known_specs
+        snapshot = self._keeper.snapshot(offered={ask.resource: offered}, terminal=specs.terminal)
         asking = NOBODY
         if snapshot and fresh:
-            asking = self._keeper.asking(ask.resource, ask.size, snapshot=snapshot, specs=self._specs())
+            asking = self._keeper.asking(ask.resource, ask.size, snapshot=snapshot, specs=specs)
         return _Decision(self._place(ask, offered, asking, snapshot), asking, snapshot, degraded)
+
+    @property
+    def _known_specs(self) -> Specs:
+        return self._cluster.specs if self._cluster else NO_SPECS
+
+    async def _specs(self, ask: Ask) -> Specs:
+        """Return the known specs; one that is on its way, as that of a new pod may be, has a moment left."""
+        known = self._known_specs.pods
+        missing = [key for key in self._keeper.candidates(ask.resource) if key not in known]
+        if missing and self._cluster is not None:
+            timeout_seconds = ask.settings.deadline_seconds * SPECS_SHARE
+            await self._cluster.arrived(missing, timeout_seconds=timeout_seconds)
+        return self._known_specs
 
     def _place(
         self, ask: Ask, offered: frozenset[DeviceId], asking: Asking, snapshot: Snapshot | None
@@ -170,7 +199,8 @@ class Decider:
         return None if self._poller.latest else FallbackReason.SNAPSHOT
 
     def _tell(self, ask: Ask, decision: _Decision, duration_seconds: float) -> None:
-        self._decided(ask.resource, decision.placement)
+        if self._cluster is not None:
+            self._cluster.decided(ask.resource, decision.placement)
         placement, snapshot, pod = decision.placement, decision.snapshot, decision.asking.pod
         shown = _shown(placement)
         self._log.info(

@@ -106,13 +106,20 @@ class Keeper:
         self._snapshot = None
 
     def snapshot(
-        self, *, offered: Mapping[ResourceName, frozenset[DeviceId]] | None = None
+        self,
+        *,
+        offered: Mapping[ResourceName, frozenset[DeviceId]] | None = None,
+        terminal: Collection[PodKey] = (),
     ) -> Snapshot | None:
-        """Return the state now; ``None`` before the first List. ``offered`` ids count as free."""
+        """Return the state now; ``None`` before the first List.
+
+        ``offered`` ids count as free, and ``terminal`` pods hold nothing: kubelets before 1.34 list them.
+        """
         seen = self._observation
         if seen is None:
             return None
-        if self._snapshot is not None and not offered:
+        plain = not offered and not terminal
+        if self._snapshot is not None and plain:
             return self._snapshot
         built = build_snapshot(
             topology=self.topology,
@@ -121,10 +128,11 @@ class Keeper:
             devices=self._devices,
             granted=self._ledger.in_flight(),
             offered=offered or {},
+            terminal=terminal,
             taken_at_seconds=seen.taken_at_seconds,
             cache=self._cache,
         )
-        if not offered:
+        if plain:
             self._snapshot = built
         return built
 
@@ -140,6 +148,13 @@ class Keeper:
     def companions(self, resource: ResourceName, size: int) -> Mapping[ResourceName, int]:
         """Return what containers that hold as much of the resource mostly hold beside it."""
         return self._shapes.companions(resource, size)
+
+    def candidates(self, resource: ResourceName) -> Collection[PodKey]:
+        """Return the pods that may be asking, by the List observed last."""
+        if self._observation is None:
+            return ()
+        latest = self._ledger.latest
+        return self._admissions.asking(self._observation.pods, resource, latest=latest).candidates
 
     def asking(self, resource: ResourceName, size: int, *, snapshot: Snapshot, specs: Specs) -> Asking:
         """Return who is asking, by the List observed last, and note that a decision is made for it.

@@ -25,8 +25,6 @@ from numaplace.kubelet.sockets import SocketIdentity
 from numaplace.kubelet.watch import SocketWatch
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import ResourceName
-from numaplace.placement.reasons import Placement
-from numaplace.state.attribution import NO_SPECS
 
 
 class Node:
@@ -73,8 +71,7 @@ class Node:
             metrics=metrics,
             log=log,
             clock=clock,
-            specs=lambda: self._cluster.specs if self._cluster else NO_SPECS,
-            decided=self._decided,
+            cluster=self._cluster,
         )
         self._first = self._prepared(new_sources(config), kept={})
         self.port: int | None = None
@@ -176,10 +173,6 @@ class Node:
             ours=self._resources.keys(),
             snapshot=self._keeper.snapshot,
         )
-
-    def _decided(self, resource: ResourceName, placement: Placement) -> None:
-        if self._cluster is not None:
-            self._cluster.decided(resource, placement)
 
     @property
     def _cluster_tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
