@@ -46,7 +46,11 @@ class PeerError(NumaplaceError):
 
 
 class AllocationError(NumaplaceError):
-    """The device manager refuses a container its devices; ``reason`` is a ``managers.devices.Refusal``."""
+    """A manager refuses a container its devices, CPUs or memory.
+
+    ``reason`` is the manager's own word (``managers.devices.Refusal``, ``CpuRefusal``, ``MemoryRefusal``), or,
+    in the kubelet emulator, the resource's name.
+    """
 
     def __init__(self, message: str, *, reason: str) -> None:
         self.reason = reason

@@ -51,7 +51,8 @@ def is_narrower(a: int, b: int) -> bool:
 def masks_by_width(nodes: Iterable[int], *, smallest: int = 1) -> Iterator[int]:
     """Yield every mask over ``nodes`` of at least ``smallest`` bits, narrow first (bitmask.IterateBitMasks).
 
-    Their number doubles with each node: for the engine's own tests and small machines only.
+    Their number doubles with each node: for the ports of the kubelet's managers, which walk them too, not for
+    an answer to the kubelet.
     """
     ids = sorted(nodes)
     for size in range(smallest, len(ids) + 1):

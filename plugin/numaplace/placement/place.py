@@ -1,7 +1,6 @@
 """The answer to GetPreferredAllocation: snapshot + request -> device ids + reasons.
 
-The order of steps is that of the design ("Answering GetPreferredAllocation"): nothing to choose, candidate
-masks, comparison, devices inside the mask.
+In this order: nothing to choose, candidate masks, comparison, devices inside the mask.
 """
 
 from __future__ import annotations
