@@ -8,14 +8,13 @@ from numaplace.engine.hint import Hint
 from numaplace.engine.options import (
     OPTIONS,
     Option,
-    PolicyOptions,
     Stability,
     parse_options,
 )
 from numaplace.engine.score import aggregate, utilization_score
 from numaplace.engine.weights import parse_weights, weights_from_mapping
 from numaplace.errors import OptionError
-from numaplace.model.names import ResourceName, Strategy
+from numaplace.model.names import ResourceName
 
 KNOWN = {
     **OPTIONS,
@@ -53,17 +52,6 @@ def test_the_first_bad_option_by_name_is_reported() -> None:
     for options in (bad, dict(reversed(bad.items()))):
         with pytest.raises(OptionError, match="max-allowable-numa-nodes"):
             parse_options(options)
-
-
-def test_with_the_gate_off_a_merge_has_neither_strategy_nor_weights() -> None:
-    options = PolicyOptions(
-        prefer_closest=True,
-        max_allowable_numa_nodes=12,
-        strategy=Strategy.MOST_ALLOCATED,
-        weights=parse_weights("cpu=3"),
-    )
-    assert options.gated(alpha=True) == options
-    assert options.gated(alpha=False) == PolicyOptions(prefer_closest=True, max_allowable_numa_nodes=12)
 
 
 @pytest.mark.parametrize("case", section("weights", "kep6007_unit_tests.yaml"))

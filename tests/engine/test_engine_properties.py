@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from enginecases import topology_of
@@ -173,7 +174,7 @@ def test_a_strategy_changes_no_admission_and_no_width(
     hints: ProvidersHints, topology: NumaTopology, policy: PolicyName, options: PolicyOptions
 ) -> None:
     with_scores = POLICIES[policy].merge(hints, topology, options)
-    plain = POLICIES[policy].merge(hints, topology, options.gated(alpha=False))
+    plain = POLICIES[policy].merge(hints, topology, replace(options, strategy=Strategy.NONE))
     assert with_scores.admit == plain.admit
     assert with_scores.hint.preferred == plain.hint.preferred
     assert _width(with_scores.hint) == _width(plain.hint)

@@ -52,14 +52,6 @@ class PolicyOptions:
     strategy: Strategy = Strategy.NONE
     weights: Weights = field(default_factory=Weights)
 
-    def gated(self, *, alpha: bool) -> PolicyOptions:
-        """Return the options that a merge may use: without strategy and weights when the alpha gate is off.
-
-        KEP-6007, "Behavior when disabled". The parser refuses these options then; options that come from
-        elsewhere pass here once, and no merge asks for gates.
-        """
-        return self if alpha else replace(self, strategy=Strategy.NONE, weights=Weights())
-
 
 @dataclass(frozen=True, slots=True)
 class ParsedOptions:
