@@ -96,7 +96,7 @@ def test_the_none_policy_prefers_nothing_and_takes_no_options() -> None:
     assert not policy.container_hints(state, asked, asked.containers[0])
     assert not policy.pod_hints(state, asked)
     assert policy.allocate(state, asked, asked.containers[0], Hint(1, preferred=True)) == state
-    assert policy.remove(policy.remove_pod(state, asked.uid), asked.uid, "c") == state
+    assert policy.remove(state, asked.uid, "c") == state
     with pytest.raises(OptionError, match=r"'none' takes no options.*full-pcpus-only"):
         cpu_policy_for("none", TWO_SOCKETS, config=CpuPolicyConfig(options={"full-pcpus-only": "true"}))
 

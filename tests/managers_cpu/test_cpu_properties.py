@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numaplace.engine.hint import Hint
 from numaplace.errors import AllocationError
-from numaplace.managers.cpu.bits import bits_of, cpu_list
+from numaplace.managers.cpu.bits import bits_of, cpu_list, cpus_of
 from numaplace.managers.cpu.distribution import standard_deviation
 from numaplace.managers.cpu.options import CONFLICTS, CPU_OPTIONS, CpuPolicyOptions
 from numaplace.managers.cpu.state import CpuState
@@ -96,6 +96,12 @@ def disjoint(sets: Iterable[frozenset[int]]) -> bool:
     return len(frozenset().union(*sets)) == sum(map(len, sets))
 
 
+def _without(policy: StaticCpuPolicy, state: CpuState, gone: Pod) -> CpuState:
+    for one in gone.in_order:
+        state = policy.remove(state, gone.uid, one.name)
+    return state
+
+
 def check(policy: StaticCpuPolicy, state: CpuState) -> None:
     """The pool and what is held are apart and make up the machine; reserved CPUs are nobody's."""
     held = frozenset[int]().union(*state.assigned.values())
@@ -135,10 +141,10 @@ def test_pods_come_and_go(data: st.DataObject) -> None:
         assert disjoint(apps)
         present.append(asked)
         if goes:
-            state = policy.remove_pod(state, present.pop().uid)
+            state = _without(policy, state, present.pop())
             check(policy, state)
     for asked in present:
-        state = policy.remove_pod(state, asked.uid)
+        state = _without(policy, state, asked)
     assert state.default == policy.initial_state().default
     assert not state.assigned
 
@@ -159,11 +165,11 @@ def test_hints_name_every_set_that_holds_enough_and_prefer_the_narrowest(data: s
     masks = {
         size.mask
         for size in topology.mask_sizes()
-        if len(topology.cpus_in_numa(*nodes_of(size.mask)) & free) >= wanted
+        if len(cpus_of(topology.bits_in_numa(nodes_of(size.mask))) & free) >= wanted
     }
     assert {hint.mask for hint in hints} == masks
     assert [width(hint.mask or 0) for hint in hints] == sorted(width(hint.mask or 0) for hint in hints)
-    by_size = sorted((len(topology.cpus_in_numa(node)) for node in nodes), reverse=True)
+    by_size = sorted((topology.bits_in_numa((node,)).bit_count() for node in nodes), reverse=True)
     narrowest = next(count for count in range(1, len(nodes) + 1) if sum(by_size[:count]) >= wanted)
     for hint in hints:
         if not policy.options.align_by_socket:
@@ -191,7 +197,7 @@ def test_a_mask_that_holds_enough_is_kept_to(data: st.DataObject) -> None:
             allowed = tuple(
                 node for node in policy.topology.numa if policy.topology.sockets_of((node,)) & sockets
             )
-        assert (after.cpus(asked.uid, "c") or frozenset()) <= policy.topology.cpus_in_numa(*allowed)
+        assert (after.cpus(asked.uid, "c") or frozenset()) <= cpus_of(policy.topology.bits_in_numa(allowed))
 
 
 @given(st.lists(st.integers(0, 256), min_size=1, max_size=16))

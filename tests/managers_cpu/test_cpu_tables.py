@@ -19,7 +19,7 @@ from cpu_cases import (
 from numaplace.engine.hint import Hint
 from numaplace.errors import AllocationError, InputError
 from numaplace.managers.cpu.assignment import take_by_topology_packed
-from numaplace.managers.cpu.bits import bits_of, cpu_list
+from numaplace.managers.cpu.bits import bits_of, cpu_list, cpus_of
 from numaplace.managers.cpu.checkpoint import start_with
 from numaplace.managers.cpu.distribution import take_by_topology_distributed
 from numaplace.managers.cpu.state import CpuState
@@ -138,7 +138,7 @@ def test_public_reports(case: Case) -> None:
     if "shared" in case:
         assert cpu_list(state.default_bits) == case["shared"]
     if "per_node" in case:
-        counts = {node: len(given & topology.cpus_in_numa(node)) for node in topology.numa}
+        counts = {node: len(given & cpus_of(topology.numa[node])) for node in topology.numa}
         assert {node: count for node, count in counts.items() if count} == case["per_node"]
 
 

@@ -39,9 +39,6 @@ class CpuPolicy(Protocol):
     def remove(self, state: CpuState, pod: PodUid, container: str) -> CpuState:
         """Return the state after the container's end."""
 
-    def remove_pod(self, state: CpuState, pod: PodUid) -> CpuState:
-        """Return the state after the end of all the pod's containers."""
-
 
 @dataclass(frozen=True, slots=True)
 class NoneCpuPolicy:
@@ -69,10 +66,6 @@ class NoneCpuPolicy:
         return state
 
     def remove(self, state: CpuState, pod: PodUid, container: str) -> CpuState:
-        """Return the same state."""
-        return state
-
-    def remove_pod(self, state: CpuState, pod: PodUid) -> CpuState:
         """Return the same state."""
         return state
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from numaplace.managers.cpu.bits import bits_of, cpus_of
@@ -59,10 +59,6 @@ class CpuState:
         """Return the CPUs that the pod's init containers leave to its later containers."""
         return self.reuse_bits if self.reuse_pod == uid else 0
 
-    def keys_of(self, uid: PodUid) -> Iterator[ContainerKey]:
-        """Yield the pod's containers that have exclusive CPUs."""
-        return (key for key in self.assigned_bits if key[0] == uid)
-
     def with_assigned(self, key: ContainerKey, bits: int) -> CpuState:
         """Return the state in which the container has the CPUs and the shared pool has not."""
         return replace(
@@ -91,13 +87,6 @@ class CpuState:
             if other[0] == key[0]:
                 released &= ~bits
         return replace(self, default_bits=self.default_bits | released, assigned_bits=remaining)
-
-    def without_pod(self, uid: PodUid) -> CpuState:
-        """Return the state after the end of all the pod's containers (``removeStaleState`` for one pod)."""
-        state = self
-        for key in tuple(self.keys_of(uid)):
-            state = state.without(key)
-        return state
 
     def restarted(self) -> CpuState:
         """Return what is left after a restart of the kubelet: the checkpoint."""

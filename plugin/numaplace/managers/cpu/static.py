@@ -164,10 +164,6 @@ class StaticCpuPolicy:
         """Return the state after the container's end (``RemoveContainer``)."""
         return state.without((pod, container))
 
-    def remove_pod(self, state: CpuState, pod: PodUid) -> CpuState:
-        """Return the state after the end of all the pod's containers."""
-        return state.without_pod(pod)
-
     def _hints(self, state: CpuState, available: int, wanted: int, *, reusable: int = 0) -> CpuHints:
         return {
             CPU: cpu_hints(

@@ -145,10 +145,6 @@ class CpuTopology:
         """CPUs per last-level cache on average, rounded down (``CPUsPerUncore``)."""
         return self.num_cpus // self.num_uncore if self.num_uncore else 0
 
-    def cpus_in_numa(self, *nodes: int) -> frozenset[int]:
-        """Return the CPU ids of the NUMA nodes; an unknown node has none."""
-        return cpus_of(self.bits_in_numa(nodes))
-
     def bits_in_numa(self, nodes: Iterable[int]) -> int:
         """Return the CPUs of the NUMA nodes (``CPUsInNUMANodes``)."""
         bits = 0
