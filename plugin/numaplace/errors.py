@@ -48,8 +48,8 @@ class PeerError(NumaplaceError):
 class AllocationError(NumaplaceError):
     """A manager refuses a container its devices, CPUs or memory.
 
-    ``reason`` is the manager's own word (``managers.devices.Refusal``, ``CpuRefusal``, ``MemoryRefusal``), or,
-    in the kubelet emulator, the resource's name.
+    ``reason`` is the manager's own word (``managers.devices.Refusal``, ``CpuRefusal``, ``MemoryRefusal``);
+    in the kubelet emulator it may be the resource's name.
     """
 
     def __init__(self, message: str, *, reason: str) -> None:
