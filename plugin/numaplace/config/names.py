@@ -32,23 +32,19 @@ RESOURCE_NAME = Kind(
     },
 )
 
-MAX_NETDEV_LENGTH = 15
-"""The kernel's limit for the name of a network device (``IFNAMSIZ`` without its ending NUL)."""
-
 MAX_VF_INDEX = 65535
 """The PCI specification counts VFs in 16 bits."""
 
 _RANGES = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", re.ASCII)
-_NETDEV = re.compile(r"[^\s/:#]{1,127}")
+# The kernel's limit for the name of a network device is 15 (IFNAMSIZ, without its ending NUL).
+_NETDEV = re.compile(r"[^\s/:#]{1,15}")
 
 
 def _parse_pf_name(text: str) -> str:
     """Accept ``ens1f0`` and ``ens1f0#0,2-7,9``: VF indexes, both ends included."""
     name, mark, ranges = text.partition("#")
-    if not _NETDEV.fullmatch(name) or len(name) > MAX_NETDEV_LENGTH:
+    if not _NETDEV.fullmatch(name) or (mark and not _RANGES.fullmatch(ranges)):
         raise ValueError(f"not a PF name: {text!r}")
-    if mark and not _RANGES.fullmatch(ranges):
-        raise ValueError(f"not VF indexes: {text!r}")
     for part in ranges.split(",") if mark else ():
         first, _, last = part.partition("-")
         if not int(first) <= int(last or first) <= MAX_VF_INDEX:
