@@ -133,7 +133,6 @@ class PluginServer(RegistrationServicer):
                 resource=client.resource,
                 socket_path=client.socket_path,
                 preferred_allocation=client.options.get_preferred_allocation_available,
-                pre_start=client.options.pre_start_required,
                 primary=self._primary.get(client.resource) is client,
             )
             for clients in self._connected.values()

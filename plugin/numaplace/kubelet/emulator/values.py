@@ -160,7 +160,6 @@ class Endpoint:
     resource: ResourceName
     socket_path: str
     preferred_allocation: bool
-    pre_start: bool
     primary: bool
 
 
