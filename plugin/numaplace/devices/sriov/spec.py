@@ -13,7 +13,7 @@ LINK_TYPES = ("ether", "infiniband")
 MAX_VF_INDEX = 65535
 _HEX4 = re.compile(r"[0-9a-f]{4}")
 _DRIVER = re.compile(r"[A-Za-z0-9_-]+")
-_NETDEV = re.compile(r"[^\s/#]{1,15}")
+_NETDEV = re.compile(r"[^\s/:#]{1,15}")
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 
 
