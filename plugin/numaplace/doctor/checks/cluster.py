@@ -16,7 +16,7 @@ CALLS = "numaplace_cluster_watch_calls_total"
 _LOST = "decisions rest on PodResources alone: what a pod will ask for next is not known"
 _ADVICE = {
     "401": "the token is not accepted: mount the service account's token (automountServiceAccountToken)",
-    "403": "allow get, list and watch of pods for the daemon's service account (the chart's RBAC)",
+    "403": "allow list and watch of pods for the daemon's service account (the chart's RBAC)",
     "CREDENTIALS": "mount the service account's token and ca.crt, or correct the kubeconfig",
     "UNAVAILABLE": "let the daemon reach the API server: NetworkPolicy, proxy, KUBERNETES_SERVICE_HOST",
 }
