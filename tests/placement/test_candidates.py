@@ -46,6 +46,15 @@ def test_kubernetes_135541_many_nodes_stay_bounded():
     assert all(width(mask) == 32 and count_in(counts, mask) >= 32 for mask in masks)
 
 
+@pytest.mark.timeout(10)
+def test_devices_of_two_nodes_each_on_a_large_machine_do_not_hold_up_an_answer():
+    """The bound is far above what it takes: it tells a cost that grows with the width of the masks."""
+    counts = {mask_of([node, (node + 1) % 64]): 1 for node in range(64)}
+    masks = candidate_masks(counts, 64, topology=TOPOLOGY)
+    assert 0 < len(masks) <= MAX_COMBINATIONS
+    assert all(count_in(counts, mask) >= 64 for mask in masks)
+
+
 @given(
     counts=st.dictionaries(st.integers(1, 63), st.integers(1, 5), max_size=6),
     size=st.integers(1, 20),

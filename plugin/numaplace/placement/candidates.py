@@ -39,14 +39,16 @@ def candidate_masks(
     musts = tuple(mask for mask in required if mask)
     fixed = _union(mask for mask in musts if width(mask) == 1)
     free = [node for node in nodes if not fixed & (1 << node)]
+    orders: list[list[int]] = []
     for wanted in range(max(1, width(fixed)), len(nodes) + 1):
         extra = wanted - width(fixed)
         if extra > len(free) or not _may_fit(counts, free, fixed, extra=extra, size=size):
             continue
         if comb(len(free), extra) <= MAX_COMBINATIONS:
-            grown: Iterable[int] = (fixed | mask_of(chosen) for chosen in combinations(free, extra))
+            grown = [fixed | mask_of(chosen) for chosen in combinations(free, extra)]
         else:
-            grown = _grow(counts, free, fixed, extra=extra, topology=topology)
+            orders = orders or _growth_orders(counts, free, fixed, topology=topology)
+            grown = [fixed | mask_of(order[:extra]) for order in orders]
         fitting = sorted(
             {m for m in grown if count_in(counts, m) >= size and all(m & must for must in musts)}
         )
@@ -68,24 +70,29 @@ def _may_fit(counts: MaskCounts, free: list[int], fixed: int, *, extra: int, siz
     return count_in(counts, fixed) + sum(most) >= size
 
 
-def _grow(
-    counts: MaskCounts, free: list[int], fixed: int, *, extra: int, topology: NumaTopology
-) -> Iterable[int]:
-    """Grow one mask from each node: by device count alone, and by distance to what is in the mask already."""
+def _growth_orders(
+    counts: MaskCounts, free: list[int], fixed: int, *, topology: NumaTopology
+) -> list[list[int]]:
+    """Return two orders from each node, in which to add the others to ``fixed`` one by one.
 
-    def held(node: int) -> int:
-        return count_in(counts, 1 << node)
-
-    def remoteness(mask: int, node: int) -> int:
-        return sum(topology.distance(other, node) for other in nodes_of(mask))
-
+    By device count alone, and by distance to what is in the mask already. Masks of all widths are their
+    beginnings, so a machine of n nodes costs n times n squared steps in all.
+    """
+    held = {node: count_in(counts, 1 << node) for node in free}
+    by_count = sorted(free, key=lambda node: (-held[node], node))
+    orders = []
     for start in free:
-        rest = [node for node in free if node != start]
-        by_count = sorted(rest, key=lambda node: (-held(node), node))[: extra - 1]
-        yield fixed | mask_of((start, *by_count))
-        mask = fixed | 1 << start
-        for _ in range(extra - 1):
-            nearest = min(rest, key=lambda node: (remoteness(mask, node), -held(node), node))
-            rest.remove(nearest)
-            mask |= 1 << nearest
-        yield mask
+        orders.append([start, *(node for node in by_count if node != start)])
+        order = [start]
+        there = (*nodes_of(fixed), start)
+        remoteness = {
+            node: sum(topology.distance(other, node) for other in there) for node in free if node != start
+        }
+        while remoteness:
+            nearest = min(remoteness, key=lambda node: (remoteness[node], -held[node], node))
+            del remoteness[nearest]
+            order.append(nearest)
+            for node in remoteness:
+                remoteness[node] += topology.distance(nearest, node)
+        orders.append(order)
+    return orders
