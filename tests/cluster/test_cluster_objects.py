@@ -60,6 +60,13 @@ def test_a_pod_with_an_amount_that_is_none_is_left_out() -> None:
     assert (version, [pod.pod.name for pod in pods]) == ("7", ["good"])
 
 
+def test_a_bookmark_has_a_version_and_no_containers() -> None:
+    """As kube-apiserver 1.37 sends it: an empty pod, written out."""
+    item = {"metadata": {"resourceVersion": "9"}, "spec": {"containers": None}, "status": {}}
+    change = read_change(event("BOOKMARK", item))
+    assert (change.version, change.pod, change.error) == ("9", None, 0)
+
+
 @pytest.mark.parametrize("line", [b"", b"[]", b'{"type": "ADDED"}', b'{"type":"ADDED","object":3}', b"\xff"])
 def test_nonsense_is_refused(line: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):

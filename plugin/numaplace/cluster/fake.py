@@ -51,7 +51,9 @@ class FakeApiServer:
     def bookmark(self) -> None:
         """Send a bookmark on all watches."""
         with self.changed:
-            self._logged("BOOKMARK", {"kind": "Pod", "metadata": {}})
+            self._logged(
+                "BOOKMARK", {"kind": "Pod", "metadata": {}, "spec": {"containers": None}, "status": {}}
+            )
 
     def forget_history(self) -> None:
         """Forget all changes so far, and end all watches: who comes back gets 410 Gone."""

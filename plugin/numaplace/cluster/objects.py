@@ -40,7 +40,7 @@ class _Container(msgspec.Struct, rename="camel"):
 
 
 class _Spec(msgspec.Struct, rename="camel"):
-    containers: list[_Container] = []
+    containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     resources: _Resources | None = None
 
@@ -125,7 +125,7 @@ def _known(item: _Pod) -> KnownPod | None:
             uid=PodUid(meta.uid),
             namespace=meta.namespace,
             name=meta.name,
-            containers=tuple(_container(one, ContainerKind.APP) for one in spec.containers),
+            containers=tuple(_container(one, ContainerKind.APP) for one in spec.containers or ()),
             init_containers=tuple(_container(one, _kind(one)) for one in spec.init_containers or ()),
             pod_level=bool(spec.resources and (spec.resources.requests or spec.resources.limits)),
         )
