@@ -14,6 +14,7 @@ from numaplace.config.schema import (
 from numaplace.model.names import Strategy
 
 SOURCES = ("sriov", "gpu", "declared", "relay")
+NO_RESOURCES = "resources: none are given, so no devices are served"
 _USUAL_NUMA_NODES = 8
 
 
@@ -65,7 +66,7 @@ def clashes(config: Config, top: Section) -> Iterator[str]:
 def warnings_of(config: Config, top: Section) -> Iterator[str]:
     """Yield what is allowed but probably not meant."""
     if not config.resources:
-        yield f"{top.where}: resources: none are given, so no devices are served"
+        yield f"{top.where}: {NO_RESOURCES}"
     strategies = {config.strategy, *(one.strategy for one in config.resources if one.strategy is not None)}
     if strategies == {Strategy.NONE} and "weights" in top.entries and config.weights.text:
         yield f"{where(top, 'weights')}: weights: has no effect without a strategy"
@@ -74,11 +75,11 @@ def warnings_of(config: Config, top: Section) -> Iterator[str]:
             f"{where(top, 'maxAllowableNUMANodes')}: maxAllowableNUMANodes: more than {_USUAL_NUMA_NODES} "
             "NUMA nodes make decisions slower: the sets of nodes to compare multiply"
         )
-    for key in _without_effect(config):
+    for key in without_effect(config):
         yield f"{where(top, *key.split('.'))}: {key}: has no effect in this version"
 
 
-def _without_effect(config: Config) -> Iterator[str]:
+def without_effect(config: Config) -> Iterator[str]:
     """Yield the keys of later versions' settings that ask for something (``off`` asks for nothing)."""
     steering = config.steering
     plain = SteeringConfig()

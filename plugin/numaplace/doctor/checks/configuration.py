@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from numaplace.config.checks import NO_RESOURCES
 from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
 
@@ -23,7 +24,7 @@ def configuration(facts: Facts) -> Iterator[Finding]:
         names = ", ".join(resource.name for resource in config.resources)
         yield Finding(Level.OK, f"resources: {names}; strategy: {config.strategy}")
     for warning in facts.config_warnings:
-        if "resources: none are given" not in warning:
+        if not warning.endswith(NO_RESOURCES):
             yield Finding(
                 Level.WARNING,
                 warning,

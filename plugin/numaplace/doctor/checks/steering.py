@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numaplace.config.checks import warnings_of
-from numaplace.config.document import Section
+from numaplace.config.checks import without_effect
 from numaplace.config.schema import Config, SteeringConfig, SteeringMode
 from numaplace.doctor.facts import Facts, KubeletSettings
 from numaplace.doctor.findings import Finding, Level
 from numaplace.engine.options import NUMA_ALLOCATION_STRATEGY, PolicyName
 from numaplace.model.names import Strategy
 
-_BACKOFF = "steering.backoff"
-
 
 def steers_in_this_version() -> bool:
     """Return whether the daemon heeds the ``steering`` keys: the configuration knows which have no effect."""
     asked = Config(steering=SteeringConfig(backoff_seconds=1.0))
-    return not any(f"{_BACKOFF}: has no effect" in warning for warning in warnings_of(asked, Section("")))
+    return "steering.backoff" not in without_effect(asked)
 
 
 def steering(facts: Facts) -> Iterator[Finding]:
