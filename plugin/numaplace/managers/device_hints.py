@@ -8,7 +8,7 @@ Score Plumbing").
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,7 +18,7 @@ from numaplace.engine.score import utilization_score
 from numaplace.managers.device_manager import DeviceManager
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.device import Device
-from numaplace.model.mask import MAX_NODE, masks_by_width, nodes_of
+from numaplace.model.mask import MAX_NODE, masks_by_width, nodes_of, union_of
 from numaplace.model.names import DeviceId, ResourceName
 
 
@@ -108,7 +108,7 @@ def device_hints(
     """
     known = sum(1 << node for node in numa_nodes)
     mask_of = {one: _mask(device) for one, device in devices.items()}
-    bearing = nodes_of(_union(mask_of.values()) & known) or numa_nodes
+    bearing = nodes_of(union_of(mask_of.values()) & known) or numa_nodes
     masks = _masks_over(bearing)
     everything = _counts(Counter(mask_of.values()), masks)
     available = _counts(Counter(mask_of.get(one, 0) for one in request.available), masks)
@@ -150,10 +150,3 @@ def _counts(by_mask: Mapping[int, int], masks: Sequence[int]) -> dict[int, int]:
 def _mask(device: Device) -> int:
     """Return the device's mask without what no mask can hold: the kubelet drops ids that it does not know."""
     return sum(1 << node for node in set(device.nodes) if 0 <= node <= MAX_NODE)
-
-
-def _union(masks: Iterable[int]) -> int:
-    union = 0
-    for mask in masks:
-        union |= mask
-    return union

@@ -21,6 +21,14 @@ def mask_of(nodes: Iterable[int]) -> int:
     return mask
 
 
+def union_of(masks: Iterable[int]) -> int:
+    """Return the mask of the nodes of all the masks; 0 for none."""
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
+
+
 def nodes_of(mask: int) -> tuple[int, ...]:
     """Return the ids of the set bits, ascending."""
     nodes = []

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from math import comb
 
-from numaplace.model.mask import mask_of, nodes_of, width
+from numaplace.model.mask import mask_of, nodes_of, union_of, width
 from numaplace.model.topology import NumaTopology
 
 MAX_COMBINATIONS = 256
@@ -33,11 +33,11 @@ def candidate_masks(
     ``required`` are the masks of devices that must be included: each must meet the candidate. Empty if the
     devices with topology are too few. At most a few hundred masks, ascending.
     """
-    nodes = nodes_of(_union(counts))
+    nodes = nodes_of(union_of(counts))
     if size <= 0 or sum(counts.values()) < size:
         return ()
     musts = tuple(mask for mask in required if mask)
-    fixed = _union(mask for mask in musts if width(mask) == 1)
+    fixed = union_of(mask for mask in musts if width(mask) == 1)
     free = [node for node in nodes if not fixed & (1 << node)]
     orders: list[list[int]] = []
     for wanted in range(max(1, width(fixed)), len(nodes) + 1):
@@ -54,14 +54,7 @@ def candidate_masks(
         )
         if fitting:
             return tuple(fitting)
-    return (_union(counts) | fixed,)
-
-
-def _union(masks: Iterable[int]) -> int:
-    union = 0
-    for mask in masks:
-        union |= mask
-    return union
+    return (union_of(counts) | fixed,)
 
 
 def _may_fit(counts: MaskCounts, free: list[int], fixed: int, *, extra: int, size: int) -> bool:
