@@ -9,7 +9,7 @@ from numaplace.engine.options import PolicyName
 from numaplace.engine.weights import parse_weights
 from numaplace.model.names import CPU, Strategy
 from numaplace.simulate.scenario.records import Enforcement, KubeletSettings, PlacementSettings, Scenario
-from numaplace.simulate.simulator.enforcement import ENFORCEMENTS
+from numaplace.steering.shape import Shape
 
 from study.worlds import World, machine_of, reserved_cpus
 
@@ -49,13 +49,8 @@ _IN_KUBELET = (Enforcement.STEERING, Enforcement.KUBELET)
 
 
 def arms_for(world: World) -> tuple[Arm, ...]:
-    """Return the arms that make sense in a world and that this version can play."""
-    return tuple(arm for policy in POLICIES for arm in _arms(world, policy) if playable(arm))
-
-
-def playable(arm: Arm) -> bool:
-    """Whether the simulator knows the arm's enforcement."""
-    return not ENFORCEMENTS[arm.enforcement].missing
+    """Return the arms that make sense in a world."""
+    return tuple(arm for policy in POLICIES for arm in _arms(world, policy))
 
 
 def _arms(world: World, policy: PolicyName) -> Iterator[Arm]:
@@ -91,5 +86,11 @@ def scenario_of(world: World, arm: Arm) -> Scenario:
             weights=parse_weights(world.weights if arm.weighted else ""),
             enforcement=arm.enforcement,
             prefer_closest=arm.closest,
+            requests=shapes_of(world),
         ),
     )
+
+
+def shapes_of(world: World) -> tuple[Shape, ...]:
+    """Return the shapes that steering is told of: all jobs that ask for devices or CPUs."""
+    return tuple(Shape.of(shape.amounts) for shape in world.shapes)

@@ -16,6 +16,8 @@ from numaplace.placement.reasons import Placement
 from numaplace.placement.text import why
 from numaplace.simulate.simulator.document import numa_list, step_document
 from numaplace.simulate.simulator.explain import DecisionView, Explanation, MaskView
+from numaplace.simulate.simulator.results import Steered
+from numaplace.steering.text import decision_lines
 
 MOST_ROWS = 24
 
@@ -108,6 +110,7 @@ def _mask_document(mask: MaskView) -> dict[str, Any]:
             for resource, hint in mask.hints.items()
         },
         "vetoes": list(mask.vetoes),
+        "withheld": sorted(mask.withheld),
         "lacks": [
             {"resource": one.resource, "free": one.free, "requested": one.needed} for one in mask.lacks
         ],
@@ -122,6 +125,7 @@ def _mask_document(mask: MaskView) -> dict[str, Any]:
 def as_text(explanation: Explanation, *, colour: bool = False) -> str:
     """Return the tables and sentences for people."""
     parts = [_heading(explanation, colour=colour)]
+    parts.extend(_steering_text(one) for one in explanation.created.steering)
     parts.extend(_decision_text(explanation, one, colour=colour) for one in explanation.decisions)
     if not explanation.decisions:
         parts.append(
@@ -131,6 +135,17 @@ def as_text(explanation: Explanation, *, colour: bool = False) -> str:
     parts.extend(_placement_texts(explanation, colour=colour))
     parts.append(steps_table([explanation.created], colour=colour))
     return "\n\n".join(parts)
+
+
+def _steering_text(steered: Steered) -> str:
+    """Return what the plugin published before a decision, and why."""
+    before = f" before container {steered.container}" if steered.container else ""
+    lines = [f"Steering{before}:", *(f"- {line}" for line in decision_lines(steered.decision))]
+    stock = steered.stock
+    if stock is not None:
+        where = f"NUMA {numa(stock.mask)}" if stock.admitted else f"a refusal, {stock.reason}"
+        lines.append(f"- without steering it would be {where}")
+    return "\n".join(lines)
 
 
 def _placement_texts(explanation: Explanation, *, colour: bool) -> Iterator[str]:
@@ -218,7 +233,7 @@ def _cell(mask: MaskView, resource: ResourceName, *, scored: bool) -> str:
     for lack in mask.lacks:
         if lack.resource == resource:
             return f"no: {amount(resource, lack.free)} of {amount(resource, lack.needed)} free"
-    return "no"
+    return "no: withheld" if resource in mask.withheld else "no"
 
 
 def _outcome(explanation: Explanation, mask: MaskView) -> str:

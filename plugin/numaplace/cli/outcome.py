@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from numaplace.cli.report import NOTHING, amount, sizes
 from numaplace.cli.table import YELLOW, paint, render_table
@@ -17,8 +18,10 @@ from numaplace.simulate.simulator.results import (
     Deleted,
     HealthChanged,
     NodeUse,
+    Steered,
     StepResult,
 )
+from numaplace.steering.text import refusal_text
 
 _HEADINGS = ("STEP", "POD", "CONTAINER", "ADMITTED", "NUMA", "CPUS", "MEMORY", "DEVICES", "WHY")
 
@@ -68,7 +71,7 @@ def _created(step: Created, *, colour: bool) -> Iterator[Row]:
             "",
             "",
             "",
-            f"{step.reason}: {step.message}",
+            f"{step.reason}: {step.message}{_refused_by_steering(step)}",
         )
         return
     for container in step.containers:
@@ -81,7 +84,7 @@ def _created(step: Created, *, colour: bool) -> Iterator[Row]:
             ranges(container.cpus) or NOTHING,
             sizes(container.memory),
             "\n".join(f"{name}: {' '.join(held.ids)}" for name, held in container.devices.items()) or NOTHING,
-            _why(container),
+            _why_of(step, container),
         )
         first = ("", "")
 
@@ -93,6 +96,38 @@ def numa_nodes(container: ContainerResult) -> tuple[int, ...]:
     nodes = {node for block in container.memory if block.size_bytes for node in block.nodes}
     nodes.update(node for held in container.devices.values() for node in held.nodes)
     return tuple(sorted(nodes))
+
+
+def _refused_by_steering(step: Created) -> str:
+    """Return a note if a kubelet that sees all topology would have gone on."""
+    stock = step.steering[-1].stock if step.steering else None
+    return "; without steering it would be admitted" if stock is not None and stock.admitted else ""
+
+
+def _why_of(step: Created, container: ContainerResult) -> str:
+    """Return why the container is where it is; for a plugin that steers, whether it did."""
+    steered = {one.container: one for one in step.steering}
+    one = steered.get(container.name, steered.get(""))
+    lines = ["" if one is None else _steered(one, container), _why(container)]
+    return "\n".join(line for line in lines if line not in ("", NOTHING)) or NOTHING
+
+
+def _steered(steered: Steered, container: ContainerResult) -> str:
+    """Return whether the container was steered, or why not; nothing if it has no devices."""
+    decision = steered.decision
+    ours = [resource for resource in container.devices if resource in decision.withheld]
+    if ours:
+        hidden = sorted({node for resource in ours for node in decision.withheld[resource]})
+        stock = steered.stock
+        if stock is not None and stock.mask != container.affinity:
+            return f"steered: NUMA {ranges(hidden)} withheld, else NUMA {numa(stock.mask)}"
+        return f"steered: NUMA {ranges(hidden)} withheld"
+    reasons = [
+        one for one in decision.refusals if not one.resources or one.resources & container.devices.keys()
+    ]
+    if not container.devices or not reasons:
+        return ""
+    return f"not steered: {refusal_text(replace(reasons[0], resources=frozenset()))}"
 
 
 def _why(container: ContainerResult) -> str:

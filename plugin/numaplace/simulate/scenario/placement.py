@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from numaplace.config.kinds import BOOL, choice
-from numaplace.config.readers import WeightsReader
+from numaplace.config.kinds import BOOL, QUANTITY, choice, integer
+from numaplace.config.readers import RequestsReader, WeightsReader
 from numaplace.engine.weights import Weights
-from numaplace.model.names import Strategy
+from numaplace.model.names import ResourceName, Strategy
 from numaplace.simulate.scenario.amounts import read_amounts
 from numaplace.simulate.scenario.kinds import NUMA_NODE
 from numaplace.simulate.scenario.reading import Keys
 from numaplace.simulate.scenario.records import Enforcement, PlacementSettings, Share
+from numaplace.steering.search import NO_HEADROOM, Headroom
+from numaplace.steering.shape import Shape
 
 _STRATEGY = choice(Strategy, also={"": Strategy.NONE})
 _ENFORCEMENT = choice(Enforcement, also={"false": Enforcement.OFF})
@@ -29,13 +31,36 @@ def read_placement(keys: Keys) -> PlacementSettings:
     if strategy is not Strategy.NONE and not given:
         keys.problem(
             '"enforcement" is missing: it says who applies the strategy: kubelet (KEP-6007 inside the '
-            "kubelet), preferred (a stock kubelet, the plugin chooses the devices) or off (nobody)"
+            "kubelet), preferred (a stock kubelet, the plugin chooses the devices), steering (a stock "
+            "kubelet, the plugin shapes the topology that it sees, too) or off (nobody)"
         )
     closest = keys.value("preferClosestNUMANodes", BOOL, default=False)
+    section = keys.mapping("steering")
+    requests, headroom = ((), NO_HEADROOM) if section is None else _read_steering(section)
     keys.refuse_rest()
     return PlacementSettings(
-        strategy, weights, enforcement, prefer_closest=closest, where=keys.place("enforcement")
+        strategy,
+        weights,
+        enforcement,
+        prefer_closest=closest,
+        requests=requests,
+        headroom=headroom,
+        where=keys.place("enforcement"),
     )
+
+
+def _read_steering(keys: Keys) -> tuple[tuple[Shape, ...], Headroom]:
+    """Return the declared shapes and the headroom, from the keys of the daemon's ``steering``."""
+    node = keys.take("requests")
+    none: tuple[Mapping[ResourceName, int], ...] = ()
+    requests = none if node is None else keys.read(RequestsReader(""), node, name="requests", default=none)
+    headroom = NO_HEADROOM
+    section = keys.mapping("headroom")
+    if section is not None:
+        headroom = Headroom(section.value("cpu", integer(0, 4096), 0), section.value("memory", QUANTITY, 0))
+        section.refuse_rest()
+    keys.refuse_rest()
+    return tuple(Shape.of(one) for one in requests), headroom
 
 
 def read_shares(keys: Keys, numa_nodes: Sequence[int]) -> Iterator[Share]:

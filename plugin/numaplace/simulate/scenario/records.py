@@ -17,6 +17,8 @@ from numaplace.managers.memory.reserved import MemoryReservation
 from numaplace.managers.pod import Amounts, Pod
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.steering.search import NO_HEADROOM, Headroom
+from numaplace.steering.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,17 @@ class Enforcement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """The strategy and who applies it. ``prefer_closest`` is the plugin's, not the kubelet's."""
+    """The strategy and who applies it. ``prefer_closest`` is the plugin's, not the kubelet's.
+
+    ``requests`` and ``headroom`` are those of steering; without ``requests`` it learns from the pods.
+    """
 
     strategy: Strategy = Strategy.NONE
     weights: Weights = field(default_factory=Weights)
     enforcement: Enforcement = Enforcement.OFF
     prefer_closest: bool = False
+    requests: tuple[Shape, ...] = ()
+    headroom: Headroom = NO_HEADROOM
     where: str = ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from numaplace.managers.cpu.bits import bits_of, cpu_list
@@ -13,9 +13,11 @@ from numaplace.simulate.simulator.results import (
     Deleted,
     HealthChanged,
     NodeUse,
+    Steered,
     StepResult,
 )
 from numaplace.simulate.simulator.run import Run
+from numaplace.steering.text import refusal_text
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -34,6 +36,7 @@ def step_document(step: StepResult) -> dict[str, Any]:
                 "reason": step.reason,
                 "message": step.message,
                 "containers": [_container(one) for one in step.containers],
+                **_steering(step.steering),
             }
         case Deleted():
             return {"step": step.step, "delete": step.pod}
@@ -55,6 +58,33 @@ def node_document(node: Iterable[NodeUse]) -> dict[str, Any]:
 def numa_list(mask: int | None) -> list[int] | None:
     """Return the ids of a mask, None without one."""
     return None if mask is None else list(nodes_of(mask))
+
+
+def _steering(steered: Sequence[Steered]) -> dict[str, Any]:
+    """Return the key ``steering``, if anybody steers: the first set, and those that replaced it."""
+    if not steered:
+        return {}
+    first, *others = map(_steered, steered)
+    return {"steering": {**first, "renewed": others}}
+
+
+def _steered(steered: Steered) -> dict[str, Any]:
+    decision, stock = steered.decision, steered.stock
+    return {
+        "container": steered.container or None,
+        "withheld": {resource: sorted(nodes) for resource, nodes in decision.withheld.items()},
+        "reasons": [
+            {
+                "reason": str(one.reason),
+                "resources": sorted(one.resources),
+                "text": refusal_text(one),
+            }
+            for one in decision.refusals
+        ],
+        "without": None
+        if stock is None
+        else {"admitted": stock.admitted, "reason": stock.reason, "numa": numa_list(stock.mask)},
+    }
 
 
 def _container(container: ContainerResult) -> dict[str, Any]:

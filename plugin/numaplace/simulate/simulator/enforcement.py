@@ -13,33 +13,19 @@ from numaplace.simulate.scenario.records import Enforcement, PlacementSettings
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Who knows the strategy. ``missing`` says why a scenario cannot ask for it, if it cannot."""
+    """Who knows the strategy, and by which means the plugin brings it about."""
 
     kubelet_scores: bool = False
     plugin_prefers: bool = False
-    missing: str = ""
+    plugin_steers: bool = False
 
 
 ENFORCEMENTS: Mapping[Enforcement, How] = {
     Enforcement.OFF: How(),
     Enforcement.KUBELET: How(kubelet_scores=True),
     Enforcement.PREFERRED: How(plugin_prefers=True),
-    Enforcement.STEERING: How(plugin_prefers=True, missing="not in this version"),
+    Enforcement.STEERING: How(plugin_prefers=True, plugin_steers=True),
 }
-
-
-def how_to_enforce(placement: PlacementSettings) -> How:
-    """Return the row of a scenario; ``ScenarioError`` for one that this version cannot play."""
-    how = ENFORCEMENTS[placement.enforcement]
-    if how.missing:
-        allowed = ", ".join(name for name, row in ENFORCEMENTS.items() if not row.missing)
-        raise ScenarioError(
-            (
-                f"{placement.where}: placement.enforcement: {placement.enforcement} is {how.missing}: "
-                f"allowed are {allowed}",
-            )
-        )
-    return how
 
 
 def kubelet_options(how: How, placement: PlacementSettings, options: PolicyOptions) -> PolicyOptions:

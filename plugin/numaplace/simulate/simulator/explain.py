@@ -22,6 +22,9 @@ from numaplace.simulate.simulator.enforcement import plugin_options
 from numaplace.simulate.simulator.results import Created, NodeUse
 from numaplace.simulate.simulator.run import Simulator
 
+Withheld = Mapping[ResourceName, frozenset[int]]
+"""NUMA nodes whose free devices are published without topology, by resource."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lack:
@@ -37,7 +40,8 @@ class MaskView:
     """One NUMA node set in one decision.
 
     ``hints`` holds each resource's hint for exactly this set; a resource that is not in it does not offer
-    the set, and is in ``vetoes`` unless it does not care. ``merged`` is the set as a candidate, None if the
+    the set, and is in ``vetoes`` unless it does not care. Of ``withheld`` resources the plugin shows no
+    topology of free devices there. ``merged`` is the set as a candidate, None if the
     policy did not get to compare it; ``lost_by`` is the rule by which the chosen candidate beats it.
     """
 
@@ -48,6 +52,7 @@ class MaskView:
     merged: Hint | None = None
     chosen: bool = False
     lost_by: Rule | None = None
+    withheld: frozenset[ResourceName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ def explain(scenario: Scenario, pod: str | None = None) -> Explanation:
         options=options,
         plugin=plugin_options(scenario.placement) if simulator.managers.how.plugin_prefers else None,
         decisions=tuple(
-            _decision(create.pod, decision, use, criteria)
+            _decision(create.pod, decision, use, criteria, withheld=_withheld(created, decision.container))
             for decision, use in zip(created.decisions, uses, strict=True)
         ),
     )
@@ -142,7 +147,22 @@ class _CriteriaOf:
         return self._topology.nodes
 
 
-def _decision(pod: Pod, decision: Decision, use: Sequence[NodeUse], criteria: _CriteriaOf) -> DecisionView:
+def _withheld(created: Created, container: str) -> Withheld:
+    """Return what was withheld when the decision was made."""
+    for one in created.steering:
+        if one.container == container:
+            return one.decision.withheld
+    return {}
+
+
+def _decision(
+    pod: Pod,
+    decision: Decision,
+    use: Sequence[NodeUse],
+    criteria: _CriteriaOf,
+    *,
+    withheld: Withheld,
+) -> DecisionView:
     selection = decision.result.selection
     offers = {resource: hints for provider in decision.hints for resource, hints in provider.items()}
     indifferent = tuple(resource for resource, hints in offers.items() if hints is None)
@@ -172,6 +192,9 @@ def _decision(pod: Pod, decision: Decision, use: Sequence[NodeUse], criteria: _C
             merged=candidate,
             chosen=chosen,
             lost_by=lost_by,
+            withheld=frozenset(
+                name for name, nodes in withheld.items() if name in cared and nodes & set(nodes_of(mask))
+            ),
         )
 
     return DecisionView(

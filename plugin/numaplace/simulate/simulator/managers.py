@@ -18,7 +18,7 @@ from numaplace.managers.memory.reserved import reserved_memory
 from numaplace.model.names import MEMORY, ResourceName
 from numaplace.model.topology import NumaTopology
 from numaplace.simulate.scenario.records import KubeletSettings, Machine, Scenario
-from numaplace.simulate.simulator.enforcement import How, how_to_enforce, kubelet_options
+from numaplace.simulate.simulator.enforcement import ENFORCEMENTS, How, kubelet_options
 from numaplace.simulate.simulator.machine import (
     cpu_topology,
     numa_topology,
@@ -44,7 +44,7 @@ class Managers:
 def managers_for(scenario: Scenario) -> Managers:
     """Return the policies. Raises ``ScenarioError`` where a kubelet would not start, with every reason."""
     settings, machine = scenario.kubelet, scenario.machine
-    how = how_to_enforce(scenario.placement)
+    how = ENFORCEMENTS[scenario.placement.enforcement]
     topology = numa_topology(machine)
     problems = _Problems(settings)
     options = problems.attempt("topologyManagerPolicyOptions", lambda: _options(settings), PolicyOptions())

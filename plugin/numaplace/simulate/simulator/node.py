@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from numaplace.engine.hint import Hint
 from numaplace.managers.admission import Merge, Scope
 from numaplace.managers.cpu.state import CpuState
 from numaplace.managers.device_manager import DeviceManager, PodUid
 from numaplace.managers.devices import natural_order
 from numaplace.managers.kubelet import Answer, Kubelet, StatefulProvider, TopologyManager
 from numaplace.managers.memory.static import MemoryState
+from numaplace.managers.pod import Container, Pod
 from numaplace.model.device import Device
 from numaplace.model.names import CPU, DeviceId, ResourceName
 from numaplace.model.podresources import MemoryBlock
 from numaplace.simulate.scenario.records import Health
 from numaplace.simulate.simulator.managers import Managers
 from numaplace.simulate.simulator.results import HeldDevices, NodeUse
+from numaplace.steering.shaping import published
+
+Allocated = Callable[[Pod, Container], None]
 
 
 class SimulatedNode:
-    """One node. ``kubelet`` admits and deletes pods; everything else reads, or changes devices' health."""
+    """One node. ``kubelet`` admits and deletes pods; the rest reads, or changes devices' health and topology.
+
+    ``allocated`` is called with every container that the managers have given all that it asks for.
+    """
 
     def __init__(
         self,
@@ -31,13 +40,17 @@ class SimulatedNode:
         merge: Merge | None,
         scope: Scope,
         answer: Answer,
+        allocated: Allocated,
     ) -> None:
         self.topology = managers.topology
         self.cpu: StatefulProvider[CpuState] = StatefulProvider(managers.cpu)
-        self.memory: StatefulProvider[MemoryState] = StatefulProvider(managers.memory)
+        self.memory = _LastProvider(managers, allocated)
         self.devices = DeviceManager()
         self.cpu_policy, self.memory_policy = managers.cpu, managers.memory
+        self._hardware: dict[ResourceName, dict[DeviceId, Device]] = {}
+        self._withheld: Mapping[ResourceName, AbstractSet[int]] = {}
         for resource in sorted(devices):
+            self._hardware[resource] = {device.id: device for device in devices[resource]}
             self.devices.publish(resource, devices[resource])
         self.kubelet = Kubelet(
             managers.topology,
@@ -49,14 +62,38 @@ class SimulatedNode:
         )
         self._node_of_cpu = managers.topology.node_of_cpu()
 
+    def hardware(self, resource: ResourceName) -> Mapping[DeviceId, Device]:
+        """Return the resource's devices as they are, whatever topology is published of them."""
+        return self._hardware.get(resource, {})
+
     def set_health(self, change: Health) -> None:
         """Publish the resource's devices again, some with another health."""
         ids = frozenset(change.ids)
+        self._hardware[change.resource] = {
+            id_: replace(device, healthy=change.healthy) if id_ in ids else device
+            for id_, device in self.hardware(change.resource).items()
+        }
+        self._publish(change.resource)
+
+    def publish(self, withheld: Mapping[ResourceName, AbstractSet[int]]) -> None:
+        """Publish the free devices on these NUMA nodes without topology, all others with theirs."""
+        concerned = self._withheld.keys() | withheld.keys()
+        self._withheld = withheld
+        for resource in concerned:
+            self._publish(resource)
+
+    def _publish(self, resource: ResourceName) -> None:
+        devices = self._hardware[resource]
+        nodes = published(
+            devices,
+            in_use=self.devices.in_use(resource),
+            withheld=self._withheld.get(resource, frozenset()),
+        )
         self.devices.publish(
-            change.resource,
+            resource,
             [
-                replace(device, healthy=change.healthy) if device.id in ids else device
-                for device in (self.devices.published(change.resource) or {}).values()
+                device if device.nodes == nodes[id_] else replace(device, nodes=nodes[id_])
+                for id_, device in devices.items()
             ],
         )
 
@@ -75,10 +112,15 @@ class SimulatedNode:
         return {
             resource: HeldDevices(
                 tuple(natural_order(held[resource])),
-                tuple(sorted({node for nodes in held[resource].values() for node in nodes})),
+                tuple(sorted({node for id_ in held[resource] for node in self.nodes_of(resource, id_)})),
             )
             for resource in sorted(held)
         }
+
+    def nodes_of(self, resource: ResourceName, id_: DeviceId) -> tuple[int, ...]:
+        """Return a device's NUMA nodes; none if it is unknown."""
+        device = self.hardware(resource).get(id_)
+        return () if device is None else device.nodes
 
     def use(self) -> tuple[NodeUse, ...]:
         """Return each NUMA node's amounts."""
@@ -108,16 +150,28 @@ class SimulatedNode:
                     {id_: table.reserved for id_, table in tables.items()},
                 )
         for resource in sorted(self.devices.resources):
-            published = self.devices.published(resource) or {}
+            devices = self.hardware(resource)
             in_use = self.devices.in_use(resource)
             yield (
                 resource,
-                _devices_per_node(device for device in published.values() if device.healthy),
-                _devices_per_node(published[id_] for id_ in in_use if id_ in published),
+                _devices_per_node(device for device in devices.values() if device.healthy),
+                _devices_per_node(devices[id_] for id_ in in_use if id_ in devices),
             )
 
     def _per_node(self, cpus: frozenset[int]) -> Mapping[int, int]:
         return Counter(self._node_of_cpu[cpu] for cpu in cpus)
+
+
+class _LastProvider(StatefulProvider[MemoryState]):
+    """The memory manager, which is asked last, and so knows when a container has everything."""
+
+    def __init__(self, managers: Managers, allocated: Allocated) -> None:
+        super().__init__(managers.memory)
+        self._allocated = allocated
+
+    def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None:
+        super().allocate(pod, container, affinity)
+        self._allocated(pod, container)
 
 
 def _devices_per_node(devices: Iterator[Device]) -> Mapping[int, int]:
@@ -126,5 +180,5 @@ def _devices_per_node(devices: Iterator[Device]) -> Mapping[int, int]:
 
 def free_on(node: SimulatedNode, resource: ResourceName, numa: int) -> list[DeviceId]:
     """Return the free devices that touch a NUMA node, in natural order."""
-    published = node.devices.published(resource) or {}
-    return [id_ for id_ in natural_order(node.devices.free(resource)) if numa in published[id_].nodes]
+    free = natural_order(node.devices.free(resource))
+    return [id_ for id_ in free if numa in node.nodes_of(resource, id_)]

@@ -57,7 +57,9 @@ class PreferredPlugin:
             available=call.available,
             must_include=call.must_include,
             size=call.size,
-            held=mask_of(one for nodes in held.values() for of_one in nodes.values() for one in of_one),
+            held=mask_of(
+                one for resource, ids in held.items() for id_ in ids for one in node.nodes_of(resource, id_)
+            ),
             freed_at=self._freed.get(call.resource, {}),
         )
         placement = place(
@@ -82,7 +84,7 @@ class PreferredPlugin:
                 self._freed.setdefault(resource, {}).update(dict.fromkeys(ids, float(self.step)))
 
     def _index(self, node: SimulatedNode, resource: ResourceName) -> DeviceIndex:
-        devices = node.devices.published(resource) or {}
+        devices = node.hardware(resource)
         known = self._indexes.get(resource)
         if known is None or known[0] is not devices:
             known = self._indexes[resource] = (devices, index_devices(devices.values()))
@@ -99,7 +101,7 @@ class PreferredPlugin:
             topology=node.topology,
             allocatable=self._allocatable,
             pods=(*self._uses.values(), asking),
-            devices={one: node.devices.published(one) or {} for one in resources},
+            devices={one: node.hardware(one) for one in resources},
             granted={one: node.devices.in_use(one) for one in resources},
             offered={call.resource: frozenset(call.available).difference(call.must_include)},
             taken_at_seconds=float(self.step),

@@ -11,6 +11,8 @@ from numaplace.managers.admission import Decision
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import MemoryBlock
 from numaplace.placement.reasons import Placement
+from numaplace.steering.prediction import Prediction
+from numaplace.steering.reasons import SteeringDecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,25 @@ class ContainerResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Steered:
+    """What the plugin published before a decision of the Topology Manager.
+
+    The decision is for ``container``, or for the whole pod (empty), which asks for ``resources``. ``stock``
+    is what a kubelet does that sees all topology; None if nothing of these resources is withheld.
+    """
+
+    container: str
+    decision: SteeringDecision
+    resources: tuple[ResourceName, ...] = ()
+    stock: Prediction | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Created:
-    """A pod came: admitted, or refused with the kubelet's reason; and the Topology Manager's decisions."""
+    """A pod came: admitted, or refused with the kubelet's reason; and the Topology Manager's decisions.
+
+    ``steering`` are the sets that were published, in their order; empty if nobody steers.
+    """
 
     step: int
     pod: str
@@ -53,6 +72,7 @@ class Created:
     message: str
     containers: tuple[ContainerResult, ...]
     decisions: tuple[Decision, ...] = ()
+    steering: tuple[Steered, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

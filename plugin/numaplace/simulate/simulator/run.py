@@ -27,6 +27,7 @@ from numaplace.simulate.simulator.results import (
     StepResult,
 )
 from numaplace.simulate.simulator.shares import CONTAINER, occupy
+from numaplace.simulate.simulator.steering import Steering
 
 Observer = Callable[[tuple[NodeUse, ...]], None]
 
@@ -64,6 +65,12 @@ class Simulator:
             merge=None if managers.merge is None else self._merge,
             scope=scenario.kubelet.scope,
             answer=self._answer,
+            allocated=self._allocated,
+        )
+        self._steering = (
+            Steering(self.node, managers, scenario.kubelet, scenario.placement)
+            if managers.how.plugin_steers
+            else None
         )
         self.managers = managers
         self._pods: dict[str, Pod] = {}
@@ -85,6 +92,8 @@ class Simulator:
     def _create(self, pod: Pod, number: int) -> Created:
         if self._plugin is not None:
             self._plugin.begin(number)
+        if self._steering is not None:
+            self._steering.begin(pod)
         outcome = self.node.kubelet.admit(pod)
         containers = tuple(self._containers(pod, outcome))
         if outcome.admitted:
@@ -92,6 +101,8 @@ class Simulator:
             self.node.kubelet.start(pod)
             if self._plugin is not None:
                 self._plugin.keep(self.node, pod.uid, [one.name for one in pod.in_order])
+            if self._steering is not None:
+                self._steering.admitted(pod)
         return Created(
             step=number,
             pod=pod.name,
@@ -100,6 +111,7 @@ class Simulator:
             message=outcome.message,
             containers=containers,
             decisions=outcome.decisions,
+            steering=() if self._steering is None else self._steering.steered,
         )
 
     def _delete(self, name: str, number: int) -> Deleted:
@@ -122,6 +134,10 @@ class Simulator:
         if self._plugin is None:
             return self._other_answer(call, pod, container) if self._other_answer else None
         return self._plugin.answer(self.node, call, pod=pod, container=container)
+
+    def _allocated(self, pod: Pod, container: Container) -> None:
+        if self._steering is not None:
+            self._steering.allocated(pod, container)
 
     def _containers(self, pod: Pod, outcome: Outcome) -> Iterator[ContainerResult]:
         """Yield the containers that were looked at: all of an admitted pod, up to the failure of another."""

@@ -1,0 +1,121 @@
+"""The plugin's part under a stock Topology Manager: before a pod is admitted it shapes what it publishes.
+
+What the daemon would rebuild from the PodResources API is taken from the managers' states here: exact, and
+in time. Under scope ``container`` the set is renewed before each container is looked at, under scope ``pod``
+before each pod. Shapes are those that the scenario declares, or else those of the pods admitted so far.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from numaplace.managers.admission import Scope
+from numaplace.managers.cpu.static import exclusive_cpus, pod_exclusive_cpus
+from numaplace.managers.memory.requests import container_requests, is_placed, pod_requests
+from numaplace.managers.pod import Amounts, Container, Pod
+from numaplace.model.mask import mask_of
+from numaplace.model.names import CPU, ResourceName
+from numaplace.simulate.scenario.records import KubeletSettings, PlacementSettings
+from numaplace.simulate.simulator.managers import Managers
+from numaplace.simulate.simulator.node import SimulatedNode
+from numaplace.simulate.simulator.results import Steered
+from numaplace.steering.choose import SteeringSettings, choose
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.predict import predict
+from numaplace.steering.shape import REMEMBERED_SHAPES, Shape, is_compute
+from numaplace.steering.state import DeviceGroup, DeviceGroups, SteeringState
+
+
+class Steering:
+    """Steering of all device resources of a node. ``steered`` are the sets since ``begin``."""
+
+    def __init__(
+        self, node: SimulatedNode, managers: Managers, kubelet: KubeletSettings, placement: PlacementSettings
+    ) -> None:
+        self.steered: tuple[Steered, ...] = ()
+        self._node = node
+        self._known = SteeringNode(
+            managers.topology,
+            kubelet.topology_policy,
+            kubelet.scope,
+            managers.options,
+            managers.cpu,
+            managers.memory,
+            frozenset(node.devices.resources),
+        )
+        self._settings = SteeringSettings(
+            strategy=placement.strategy, weights=placement.weights, headroom=placement.headroom
+        )
+        self._declared = placement.requests
+        self._seen: tuple[Shape, ...] = ()
+
+    def begin(self, pod: Pod) -> None:
+        """Publish before a pod is looked at."""
+        self.steered = ()
+        by_container = self._known.scope is Scope.CONTAINER
+        self._publish(pod, pod.in_order[0] if by_container else None)
+
+    def allocated(self, pod: Pod, container: Container) -> None:
+        """Publish before the next container is looked at, if there is one and it is decided on apart."""
+        following = pod.in_order[pod.in_order.index(container) + 1 :]
+        if following and self._known.scope is Scope.CONTAINER:
+            self._publish(pod, following[0])
+
+    def admitted(self, pod: Pod) -> None:
+        """Learn a pod's shape."""
+        shape = shape_of(pod, self._known.scope)
+        if shape.containers:
+            others = [one for one in self._seen if one != shape]
+            self._seen = (*others, shape)[-REMEMBERED_SHAPES:]
+
+    def _publish(self, pod: Pod, container: Container | None) -> None:
+        state = state_of_node(self._node)
+        decision = choose(self._known, [state], self._declared or self._seen, settings=self._settings)
+        self._node.publish(decision.withheld)
+        unit = shape_of(pod, Scope.POD) if container is None else Shape.of(_amounts(pod, container))
+        stock = None
+        if any(resource in decision.withheld for resource in unit.total):
+            known = (one.stock for one in decision.shapes if one.shape == unit)
+            stock = next(known, None) or predict(self._known, state, unit)
+        name = "" if container is None else container.name
+        self.steered = (*self.steered, Steered(name, decision, tuple(unit.total), stock))
+
+
+def state_of_node(node: SimulatedNode) -> SteeringState:
+    """Return the present state, with the devices as they are, whatever is published of them."""
+    devices = {resource: _groups(node, resource) for resource in sorted(node.devices.resources)}
+    return SteeringState(devices, node.cpu.state, node.memory.state)
+
+
+def _groups(node: SimulatedNode, resource: ResourceName) -> DeviceGroups:
+    total: Counter[int] = Counter()
+    healthy: Counter[int] = Counter()
+    allocated: Counter[int] = Counter()
+    in_use = node.devices.in_use(resource)
+    for device in node.hardware(resource).values():
+        mask = mask_of(device.nodes)
+        total[mask] += 1
+        healthy[mask] += device.healthy
+        allocated[mask] += device.healthy and device.id in in_use
+    return tuple(DeviceGroup(mask, total[mask], healthy[mask], allocated[mask]) for mask in sorted(total))
+
+
+def shape_of(pod: Pod, scope: Scope) -> Shape:
+    """Return what a pod asks for, as the Topology Manager counts it: at once, or container by container."""
+    if scope is Scope.POD and pod.init_containers:
+        return _without_empty(Shape.of(_amounts(pod, None)))
+    return _without_empty(Shape.of(*(_amounts(pod, container) for container in pod.in_order)))
+
+
+def _without_empty(shape: Shape) -> Shape:
+    return Shape(tuple(filter(None, shape.containers)))
+
+
+def _amounts(pod: Pod, container: Container | None) -> dict[ResourceName, int]:
+    """Return a container's amounts, or the whole pod's: whole CPUs and bytes of the managers, devices."""
+    limits: Amounts = pod.effective_limits if container is None else container.limits
+    amounts = {resource: amount for resource, amount in limits.items() if not is_compute(resource)}
+    if is_placed(pod):
+        amounts |= pod_requests(pod) if container is None else container_requests(container)
+        amounts[CPU] = pod_exclusive_cpus(pod) if container is None else exclusive_cpus(pod, container)
+    return amounts
