@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
@@ -23,13 +25,15 @@ class ApiError(Exception):
 class Api:
     """One API server, as one user."""
 
-    def __init__(self, server: str, token: str) -> None:
+    def __init__(self, server: str, token: str, authority: Path) -> None:
         self._server = server
         self._token = token
-        # It makes its own certificate, and is reached only inside the namespace of the tests.
-        self._context = ssl.create_default_context()
-        self._context.check_hostname = False
-        self._context.verify_mode = ssl.CERT_NONE
+        self._authority = authority
+
+    @functools.cached_property
+    def _context(self) -> ssl.SSLContext:
+        # The server writes the file at its start.
+        return ssl.create_default_context(cafile=str(self._authority))
 
     def text(self, path: str) -> str:
         return self._ask("GET", path, None, "").decode()

@@ -84,6 +84,12 @@ class ClusterNode:
         log = self.api.text(f"{_PODS}/{pod}/log?container={container}")
         return log if _END in log else None
 
+    def event(self, pod: str, reason: str) -> Json | None:
+        """The newest event about the pod with this reason."""
+        fields = f"involvedObject.name%3D{pod},reason%3D{reason}"
+        events = self.api.items(f"/api/v1/namespaces/default/events?fieldSelector={fields}")
+        return events[-1] if events else None
+
     def deploy(self, name: str, limits: Mapping[str, str | int], *, replicas: int) -> None:
         """Make a Deployment, and wait until all its pods run."""
         template = Pod.of(name, limits).manifest()

@@ -14,7 +14,9 @@ from harness.process import Process
 from harness.waiters import until
 
 NODE_ADDRESS = "10.88.0.1"
-SERVER = f"https://{NODE_ADDRESS}:6443"
+# The service "kubernetes", which pods use. Without a kube-proxy it is an address of the node (node.sh).
+SERVICE_ADDRESS = "10.96.0.1"
+SERVER = f"https://{SERVICE_ADDRESS}:443"
 _ETCD = "http://127.0.0.1:2379"
 
 # Token -> user and groups. Each component has the rights that Kubernetes itself gives it (RBAC, Node).
@@ -42,6 +44,8 @@ def control_plane(binaries: Path, etcd: Path, folder: Path) -> Iterator[ControlP
     """Run a control plane until the block ends."""
     folder.mkdir(parents=True)
     _write_credentials(folder)
+    # The API server makes its own certificate, and puts into the file also what has signed it.
+    authority = folder / "pki/apiserver.crt"
     running: dict[str, Process] = {}
     with contextlib.ExitStack() as stack:
 
@@ -66,7 +70,7 @@ def control_plane(binaries: Path, etcd: Path, folder: Path) -> Iterator[ControlP
             binaries / "kube-apiserver",
             etcd_servers=_ETCD,
             advertise_address=NODE_ADDRESS,
-            secure_port=6443,
+            secure_port=443,
             cert_dir=folder / "pki",
             token_auth_file=folder / "tokens.csv",
             authorization_mode="Node,RBAC",
@@ -77,7 +81,7 @@ def control_plane(binaries: Path, etcd: Path, folder: Path) -> Iterator[ControlP
             kubelet_preferred_address_types="InternalIP",
             v=1,
         )
-        plane = ControlPlane(Api(SERVER, "admin"), folder)
+        plane = ControlPlane(Api(SERVER, "admin", authority), folder)
         until(lambda: _answers(plane.api, running), "the API server to be ready", limit_seconds=90)
         for user, binary in (
             ("controller-manager", "kube-controller-manager"),
@@ -92,6 +96,7 @@ def control_plane(binaries: Path, etcd: Path, folder: Path) -> Iterator[ControlP
                 flags |= {
                     "use_service_account_credentials": "true",
                     "service_account_private_key_file": folder / "accounts.key",
+                    "root_ca_file": authority,
                 }
             run(binary, binaries / binary, **flags)
         until(
@@ -106,17 +111,19 @@ def _write_credentials(folder: Path) -> None:
     lines = (f'{token},{user},{user},"{groups}"\n' for token, (user, groups) in _USERS.items())
     (folder / "tokens.csv").write_text("".join(lines))
     for user in _USERS:
-        (folder / f"{user}.kubeconfig").write_text(yaml.safe_dump(_kubeconfig(user)))
+        (folder / f"{user}.kubeconfig").write_text(
+            yaml.safe_dump(_kubeconfig(user, folder / "pki/apiserver.crt"))
+        )
     subprocess.run(
         ["openssl", "genrsa", "-out", str(folder / "accounts.key"), "2048"], check=True, capture_output=True
     )
 
 
-def _kubeconfig(token: str) -> dict[str, object]:
+def _kubeconfig(token: str, authority: Path) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "e2e", "cluster": {"server": SERVER, "insecure-skip-tls-verify": True}}],
+        "clusters": [{"name": "e2e", "cluster": {"server": SERVER, "certificate-authority": str(authority)}}],
         "users": [{"name": "user", "user": {"token": token}}],
         "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "user"}}],
         "current-context": "e2e",

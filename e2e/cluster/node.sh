@@ -69,6 +69,8 @@ done
 ip link set lo up
 ip link add cni0 type bridge
 ip address add 10.88.0.1/24 dev cni0
+# The service "kubernetes": the API server listens on every address of the node.
+ip address add 10.96.0.1/32 dev cni0
 ip link set cni0 up
 hostname n1
 

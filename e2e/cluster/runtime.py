@@ -34,6 +34,7 @@ _NETWORK = {
             "ipam": {
                 "type": "host-local",
                 "ranges": [[{"subnet": "10.88.0.0/24", "rangeStart": "10.88.0.10"}]],
+                "routes": [{"dst": "0.0.0.0/0"}],
             },
         }
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,8 @@ from harness.flows import run_one_by_one
 from harness.hardware import AMD, NVIDIA, VF
 from harness.pods import Pod, unique
 from harness.waiters import until
+
+_OURS = "labelSelector=app.kubernetes.io/name%3Dnumaplace"
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +71,21 @@ def test_container_sees_what_the_kubelet_says(site: Site) -> None:
     assert {"/dev/nvidiactl", "/dev/kfd"} <= seen.devices
     rendering = [name for name in seen.devices if name.startswith("/dev/dri/render")]
     assert len(rendering) == 1
+
+
+@pytest.mark.parametrize(
+    ("gpus", "reason", "kind"), [(2, "NUMAPlaced", "Normal"), (5, "NUMASplit", "Warning")]
+)
+def test_event_says_where_the_devices_are(site: Site, gpus: int, reason: str, kind: str) -> None:
+    pod = Pod.of(unique("event"), {NVIDIA: gpus})
+    run_one_by_one(site.node, [pod], limit_seconds=60)
+    event = until(lambda: site.node.event(pod.name, reason), f"the event {reason}", detail=site.daemon_log)
+    assert event["type"] == kind
+    print(event["message"])
+    (said,) = re.findall(r"\) on NUMA ([\d, and]+)", event["message"])
+    nodes = site.placement().nodes(pod.name)
+    assert len(nodes) == (1 if reason == "NUMAPlaced" else 2)
+    assert {int(node) for node in re.findall(r"\d+", said)} == nodes
 
 
 def test_inspect_in_the_daemon(site: Site) -> None:
@@ -127,7 +145,8 @@ def test_uninstall_leaves_nothing(site: Site) -> None:
             "configmaps": f"/api/v1/namespaces/{NAMESPACE}/configmaps",
             "serviceaccounts": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
             "secrets": f"/api/v1/namespaces/{NAMESPACE}/secrets",
-            "roles": f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles",
+            "cluster roles": f"/apis/rbac.authorization.k8s.io/v1/clusterroles?{_OURS}",
+            "cluster role bindings": f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?{_OURS}",
         }.items()
     }
     assert leftovers == {
@@ -135,5 +154,6 @@ def test_uninstall_leaves_nothing(site: Site) -> None:
         "configmaps": ["kube-root-ca.crt"],
         "serviceaccounts": ["default"],
         "secrets": [],
-        "roles": [],
+        "cluster roles": [],
+        "cluster role bindings": [],
     }

@@ -117,6 +117,9 @@ class Site:
         """Run a command in the daemon's container."""
         return self.kubectl("exec", f"ds/{RELEASE}", "--", *command)
 
+    def daemon_log(self) -> str:
+        return self.kubectl("logs", f"ds/{RELEASE}", "--tail", "20")
+
     def placement(self) -> Placement:
         return placement(self.node, self.hardware.node_of)
 
