@@ -52,6 +52,10 @@ class Walk:
             for terms in levels
         ]
         self._tails = self._all_tails()
+        # Per tail and weight the best points of all: often enough to leave a branch without its goals.
+        self._bounds = [
+            [(weight, max(best.values())) for weight, best in tail.items() if best] for tail in self._tails
+        ]
         self._goals: list[dict[int, list[Goals]]] = [{} for _ in self._tails]
         self._steps = 0
         self._mask: int | None = None
@@ -80,20 +84,27 @@ class Walk:
 
     def _can_change(self, depth: int, key: int, sums: Sums) -> bool:
         """Return whether a combination beats the current hint that has this branch up to ``depth``."""
+        if not any(self._may_beat(bound, weight, sums) for weight, bound in self._bounds[depth]):
+            return False
         found = self._goals[depth].get(key)
         if found is None:
             found = self._goals[depth][key] = self._goals_from(depth, key)
         self._spend(1)
         return any(self._can_beat(goals, sums) for goals in found)
 
+    def _may_beat(self, points: int, weight: int, sums: Sums) -> bool:
+        """Return whether the current hint does not win against these points; a tie may be won by mask."""
+        if self._mask is None:
+            return True
+        best_score = self._score_of(sums.points + points, sums.weight + weight)
+        return not score_wins(self._strategy, self._score, over=best_score)
+
     def _can_beat(self, goals: Goals, sums: Sums) -> bool:
         if self._mask is None:
             return True
-        weight = goals.weight + sums.weight
-        best_score = self._score_of(sums.points + goals.greatest, weight)
-        # Most branches end here.
-        if score_wins(self._strategy, self._score, over=best_score):
+        if not self._may_beat(goals.greatest, goals.weight, sums):
             return False
+        weight = goals.weight + sums.weight
         self._spend(len(goals.points))
         for mask, points in goals.points.items():
             if mask != self._mask:
