@@ -118,10 +118,17 @@ class Intersection:
         """Meet each distinct mask with each key of the rest."""
         table: Table = {NO_KEY: Sums(0, 0)}
         for key, points, weight in _distinct(terms):
+            # What the key can still add is known beforehand, and mostly found long before the rest ends.
+            missing = {mask for mask in _submasks(key, rest) if mask not in table}
+            if not missing:
+                continue
             for other, (rest_points, rest_weight) in rest.items():
                 met = key & other
-                if met not in table:
+                if met in missing:
                     table[met] = Sums(points + rest_points, weight + rest_weight)
+                    missing.discard(met)
+                    if not missing:
+                        break
         del table[NO_KEY]
         return table
 
@@ -179,3 +186,14 @@ def _distinct(terms: Iterable[Term]) -> Iterable[Term]:
     for term in terms:
         first.setdefault(term.key, term)
     return first.values()
+
+
+def _submasks(key: int, rest: Table) -> Iterable[int]:
+    """Return the masks within ``key`` but the empty one, or what it meets in ``rest`` if that is less."""
+    if 1 << key.bit_count() > len(rest):
+        yield from {key & other for other in rest}
+        return
+    mask = key
+    while mask:
+        yield mask
+        mask = (mask - 1) & key

@@ -51,12 +51,18 @@ class Walk:
             ]
             for terms in levels
         ]
-        self._tails = self._all_tails()
-        # Per tail and weight the best points of all: often enough to leave a branch without its goals.
-        self._bounds = [
-            [(weight, max(best.values())) for weight, best in tail.items() if best] for tail in self._tails
+        # Per tail and weight: the keys by falling points, and the best points of all, which are often enough
+        # to leave a branch without its goals.
+        self._ordered = [
+            [
+                (weight, sorted(best.items(), key=lambda item: -item[1]))
+                for weight, best in tail.items()
+                if best
+            ]
+            for tail in self._all_tails()
         ]
-        self._goals: list[dict[int, list[Goals]]] = [{} for _ in self._tails]
+        self._bounds = [[(weight, best[0][1]) for weight, best in tail] for tail in self._ordered]
+        self._goals: list[dict[int, list[Goals]]] = [{} for _ in self._ordered]
         self._steps = 0
         self._mask: int | None = None
         self._score = UNSCORED
@@ -123,17 +129,21 @@ class Walk:
             raise OutOfStepsError
 
     def _goals_from(self, depth: int, key: int) -> list[Goals]:
+        """Return what a key can come to; the best keys behind it first, so that most need not be tried."""
+        default_mask = self._aim.default_mask
+        within = key & default_mask
+        reachable = {mask for mask in self._aim.masks if mask & within == mask}
         found = []
-        for weight, rest in self._tails[depth].items():
-            met: Best = {}
-            self._meeting.improve(met, Term(key, 0, 0), rest)
+        for weight, ordered in self._ordered[depth]:
             goals: Best = {}
-            for one, points in met.items():
-                mask = one & self._aim.default_mask
-                if mask in self._aim.masks:
-                    goals[mask] = max(goals.get(mask, points), points)
+            for other, points in ordered:
+                mask = self._meeting.meet(key, other) & default_mask
+                if mask in reachable and mask not in goals:
+                    goals[mask] = points
+                    if len(goals) == len(reachable):
+                        break
             if goals:
-                found.append(Goals(weight, max(goals.values()), goals))
+                found.append(Goals(weight, next(iter(goals.values())), goals))
         return found
 
     def _all_tails(self) -> list[Tail]:
