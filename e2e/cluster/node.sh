@@ -57,6 +57,11 @@ mkdir "$scratch"/volatile/{etc,work}
 mount -t overlay overlay -o "lowerdir=/etc,upperdir=$scratch/volatile/etc,workdir=$scratch/volatile/work" /etc
 mount -t tmpfs -o mode=755 tmpfs /run
 mount --bind "$scratch/lib" /var/lib
+# As on a host, where systemd shares all mounts: otherwise the kubelet bind-mounts its folder over itself at its start,
+# in a race with its own PodResources socket ("invalid cross-device link").
+mkdir -p /var/lib/kubelet
+mount --bind /var/lib/kubelet /var/lib/kubelet
+mount --make-rshared /var/lib/kubelet
 mount --bind "$scratch/log" /var/log
 mount --bind "$scratch/tmp" /var/tmp
 mount --rbind "$host/sys" /sys

@@ -35,6 +35,11 @@ mount --bind "$1" "$1"
 shift
 while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done
 shift
+# As on a host, where systemd shares all mounts. Otherwise the kubelet bind-mounts its folder over itself at
+# its start, in a race with its own PodResources socket, which is renamed there ("invalid cross-device link").
+mkdir -p /var/lib/kubelet
+mount --bind /var/lib/kubelet /var/lib/kubelet
+mount --make-rshared /var/lib/kubelet
 for point in / /dev /run /etc /home /root /usr /var; do
     if mountpoint --quiet "$point"; then mount --options remount,bind,ro "$point"; fi
 done
