@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import yaml
 
@@ -21,6 +22,21 @@ _TAGS = frozenset(
     f"tag:yaml.org,2002:{name}"
     for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value", "merge")
 )
+
+
+def read_text(file: Path, *, max_bytes: int) -> str:
+    """Return a file's text; ``ConfigError`` if it cannot be read, is too large, or is not UTF-8."""
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise ConfigError((f"{file}: cannot be read: {error.strerror or error}",)) from error
+    if len(content) > max_bytes:
+        raise ConfigError((f"{file}: is larger than {max_bytes} bytes",))
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError((f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}",)) from error
 
 
 @dataclass(frozen=True, slots=True)

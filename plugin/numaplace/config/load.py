@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from numaplace.config.checks import clashes, entry_problems, warnings_of
-from numaplace.config.document import Section, parse_document
+from numaplace.config.document import Section, parse_document, read_text
 from numaplace.config.schema import Config
 from numaplace.config.settings import overlay, unknown_environment
 from numaplace.config.walk import build
@@ -32,7 +32,11 @@ def load_config(file: Path | None, *, env: Mapping[str, str], flags: Mapping[str
     what is allowed.
     """
     source = "the configuration" if file is None else str(file)
-    top, problems = (Section(source), ()) if file is None else parse_document(_text(file), source=source)
+    top, problems = (
+        (Section(source), ())
+        if file is None
+        else parse_document(read_text(file, max_bytes=MAX_FILE_BYTES), source=source)
+    )
     top = overlay(top, env=env, flags=flags)
     found = list(problems)
     config = build(Config, top, problems=found)
@@ -42,17 +46,3 @@ def load_config(file: Path | None, *, env: Mapping[str, str], flags: Mapping[str
     if config is None or found:
         raise ConfigError(tuple(found))
     return Loaded(config, (*unknown_environment(env), *warnings_of(config, top)))
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise ConfigError((f"{file}: cannot be read: {error.strerror or error}",)) from error
-    if len(content) > MAX_FILE_BYTES:
-        raise ConfigError((f"{file}: is larger than {MAX_FILE_BYTES} bytes",))
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError((f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}",)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 from numaplace.config.schema import Config
 from numaplace.daemon.cluster import ClusterPart, cluster_part
@@ -120,6 +121,10 @@ class Node:
             self._poller.refresh_allocatable()
         return True
 
+    def _settings_of(self, name: ResourceName) -> DecisionSettings:
+        """Return the settings in force: a reload replaces them under a running service."""
+        return self._settings[name]
+
     def _prepared(
         self, sources: Mapping[ResourceName, Source], *, kept: Mapping[ResourceName, RunningResource]
     ) -> dict[ResourceName, RunningResource]:
@@ -131,7 +136,7 @@ class Node:
                 source,
                 keeper=self._keeper,
                 decider=self._decider,
-                settings=lambda name=name: self._settings[name],  # type: ignore[misc]
+                settings=partial(self._settings_of, name),
                 metrics=self._metrics,
                 log=self._log,
                 clock=self._clock,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from numaplace.config.document import parse_document
+from numaplace.config.document import parse_document, read_text
 from numaplace.errors import ConfigError, ScenarioError
 from numaplace.simulate.scenario.kubelet import read_kubelet
 from numaplace.simulate.scenario.node import read_machine
@@ -19,16 +19,9 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 def load_scenario(file: Path) -> Scenario:
     """Read a scenario file, YAML or JSON. Raises ``ScenarioError`` with every problem found."""
     try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise ScenarioError((f"{file}: cannot be read: {error.strerror or error}",)) from error
-    if len(content) > MAX_FILE_BYTES:
-        raise ScenarioError((f"{file}: is larger than {MAX_FILE_BYTES} bytes",))
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise ScenarioError((f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}",)) from error
+        text = read_text(file, max_bytes=MAX_FILE_BYTES)
+    except ConfigError as error:
+        raise ScenarioError(error.problems) from error
     return parse_scenario(text, source=str(file))
 
 
