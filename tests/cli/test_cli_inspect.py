@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from cli_runner import Runner
 from numaplace.cli.table import human_bytes
 from numaplace.model.ranges import ranges
 
@@ -88,6 +89,23 @@ def test_a_pod_that_holds_more_than_its_containers(run, sysfs, tmp_path):
         ["default/pooled", "(whole", "pod)", "-", "1-2", "-", "-"],
         ["main", "0", "1", "-", "-"],
     ]
+
+
+def test_the_configuration_says_where_socket_and_sysfs_are(sysfs, tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text(f"kubelet: {{podResourcesSocket: {tmp_path}/none.sock}}\nhost: {{sysfs: {sysfs}}}\n")
+    missing = Runner()("inspect", "--config", str(file))
+    assert missing.code == 2
+    assert f"{tmp_path}/none.sock: does not exist" in missing.err
+    for arguments, env in ((("--config", str(file)), {}), ((), {"NUMAPLACE_CONFIG": str(file)})):
+        result = Runner(env=env)("inspect", *arguments, "--socket", f"fake:{CASE}")
+        assert result.out == EXPECTED_TABLE
+
+
+def test_a_configuration_that_is_refused(run, tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("strategy: best\n")
+    assert run("inspect", "--config", str(file)).code == 2
 
 
 @pytest.mark.parametrize("text", ["/nowhere/kubelet.sock", "unix:/nowhere/kubelet.sock", "fake:/nowhere"])

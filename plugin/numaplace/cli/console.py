@@ -8,7 +8,10 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TextIO
+
+from numaplace.config.settings import CONFIG_FILE_ENV
 
 FORMATS = ("table", "json")
 
@@ -25,6 +28,11 @@ class Console:
     def colour(self) -> bool:
         """Whether to colour: on a terminal, unless ``NO_COLOR`` is set to something (no-color.org)."""
         return self.out.isatty() and not self.env.get("NO_COLOR") and self.env.get("TERM") != "dumb"
+
+    def config_file(self, given: Path | None) -> Path | None:
+        """Return the daemon's configuration file: the one given, else the environment's, else None."""
+        named = self.env.get(CONFIG_FILE_ENV)
+        return given or (Path(named) if named else None)
 
     def say(self, text: str) -> None:
         """Write a line of data."""

@@ -14,8 +14,8 @@ from numaplace.config.settings import CONFIG_FILE_ENV
 from numaplace.daemon.sources import source_of
 from numaplace.doctor.checks.table import CHECKS, examine
 from numaplace.doctor.findings import is_ok
-from numaplace.doctor.kubelet_settings import USUAL_FILE
 from numaplace.doctor.look import Reach, look
+from numaplace.kubelet.settings import USUAL_FILE
 
 
 def parser() -> ArgumentParser:
@@ -57,9 +57,7 @@ def parser() -> ArgumentParser:
 def main(argv: Sequence[str], console: Console) -> int:
     """Print the findings; return the exit code. ``InputError`` when the configuration is refused."""
     arguments = parser().parse_args(argv)
-    name = console.env.get(CONFIG_FILE_ENV)
-    file = arguments.config or (Path(name) if name else None)
-    loaded = load_config(file, env=console.env, flags={})
+    loaded = load_config(console.config_file(arguments.config), env=console.env, flags={})
     facts = asyncio.run(
         look(reach_of(loaded, file=arguments.kubelet_config, folder=arguments.kubelet_config_dir))
     )

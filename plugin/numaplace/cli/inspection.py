@@ -10,7 +10,9 @@ from pathlib import Path
 
 from numaplace.cli.console import Console, add_output_option
 from numaplace.cli.report import as_document, as_tables
-from numaplace.config.schema import HostConfig, KubeletConfig
+from numaplace.config.load import load_config
+from numaplace.config.schema import Config
+from numaplace.config.settings import CONFIG_FILE_ENV
 from numaplace.devices.host import read_topology
 from numaplace.errors import InputError, PeerError
 from numaplace.kubelet.podresources import connect
@@ -31,27 +33,36 @@ def parser() -> ArgumentParser:
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    default = Config()
+    made.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the daemon's configuration file, for where socket and /sys are; also "
+        f"{CONFIG_FILE_ENV} (default: none)",
+    )
     made.add_argument(
         "--socket",
         metavar="PATH",
-        default=str(KubeletConfig().pod_resources_socket),
-        help="the kubelet's PodResources socket, or fake:DIR with recorded replies (default: %(default)s)",
+        help="the kubelet's PodResources socket, or fake:DIR with recorded replies (default: "
+        f"kubelet.podResourcesSocket, {default.kubelet.pod_resources_socket})",
     )
     made.add_argument(
         "--sysfs",
         metavar="DIR",
         type=Path,
-        default=HostConfig().sysfs,
-        help="where the host's /sys is mounted (default: %(default)s)",
+        help=f"where the host's /sys is mounted (default: host.sysfs, {default.host.sysfs})",
     )
     add_output_option(made)
     return made
 
 
 def main(argv: Sequence[str], console: Console) -> int:
-    """Print the node's state; return the exit code."""
+    """Print the node's state; return the exit code. ``InputError`` when the configuration is refused."""
     arguments = parser().parse_args(argv)
-    snapshot = asyncio.run(take_snapshot(address_of(arguments.socket), sysfs=arguments.sysfs))
+    config = load_config(console.config_file(arguments.config), env=console.env, flags={}).config
+    address = address_of(arguments.socket or str(config.kubelet.pod_resources_socket))
+    snapshot = asyncio.run(take_snapshot(address, sysfs=arguments.sysfs or config.host.sysfs))
     if arguments.output == "json":
         console.say_json(as_document(snapshot))
     else:
