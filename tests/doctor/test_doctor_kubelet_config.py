@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.config.schema import SteeringMode
 from numaplace.doctor.checks.steering import judged, steers_in_this_version
-from numaplace.doctor.facts import KubeletSettings
 from numaplace.doctor.findings import Level
-from numaplace.doctor.kubelet_settings import look_at_kubelet, settings_of
+from numaplace.kubelet.settings import KubeletSettings, look_at_kubelet, settings_of
 
 
 @pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])
@@ -137,6 +136,27 @@ def test_a_kubelet_with_flags_only(patient: Patient) -> None:
     )
     assert fact.settings == KubeletSettings(cpu_policy="static")
     assert fact.sources == ("the command line of process 77",)
+
+
+def test_the_flags_of_another_kubelet_do_not_count(patient: Patient) -> None:
+    """A machine with several kubelets: each has its own file."""
+    file = patient.kubelet_file(topologyManagerPolicy="restricted")
+    other = patient.kubelet_file("other.yaml", topologyManagerPolicy="none")
+    for process, config in ((5, other), (7, file)):
+        patient.host.tree.file(f"proc/{process}/comm", "kubelet")
+        patient.host.tree.file(
+            f"proc/{process}/cmdline", f"kubelet\0--config={config}\0--topology-manager-scope=of-{process}\0"
+        )
+    fact = look_at_kubelet(file=file, folder=None, procfs=patient.host.roots.procfs)
+    assert fact.settings == KubeletSettings("restricted", "of-7")
+
+
+def test_a_gate_that_is_not_named_follows_the_group() -> None:
+    settings = settings_of({"featureGates": {"AllAlpha": True, "AllBeta": False, "Named": False, "On": True}})
+    assert (settings.alpha("Named"), settings.alpha("Other")) == (False, True)
+    assert (settings.beta("On"), settings.beta("Other")) == (True, False)
+    plain = KubeletSettings()
+    assert (plain.alpha("Other"), plain.beta("Other")) == (False, True)
 
 
 JSON = st.recursive(

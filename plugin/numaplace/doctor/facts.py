@@ -9,6 +9,7 @@ from pathlib import Path
 
 from numaplace.config.schema import Config
 from numaplace.devices.scan import Scan
+from numaplace.kubelet.settings import KubeletFact
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, PodUse
 from numaplace.model.topology import NumaTopology
@@ -82,37 +83,6 @@ class PodResourcesFact:
     got: bool = False
     pods: tuple[PodUse, ...] | None = None
     capacity: Allocatable | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KubeletSettings:
-    """The kubelet's settings that matter here, its defaults where nothing is given.
-
-    ``reserves_cpu`` and ``reserves_memory``: whether any setting reserves CPUs, and memory per NUMA node.
-    """
-
-    policy: str = "none"
-    scope: str = "container"
-    options: Mapping[str, str] = field(default_factory=dict)
-    cpu_policy: str = "none"
-    memory_policy: str = "None"
-    reserved_cpus: str = ""
-    reserves_cpu: bool = False
-    reserves_memory: bool = False
-    gates: Mapping[str, bool] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class KubeletFact:
-    """The kubelet's settings and where they were read; None with the ``problem``, a phrase, if they were not.
-
-    ``refused`` says that the file is there and is no KubeletConfiguration.
-    """
-
-    settings: KubeletSettings | None = None
-    sources: tuple[str, ...] = ()
-    problem: str = ""
-    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,17 +22,16 @@ from numaplace.devices.scan import Scan, Source
 from numaplace.doctor.facts import (
     CallFact,
     Facts,
-    KubeletFact,
     LimitsFact,
     PodResourcesFact,
     ScanFact,
     SocketFact,
 )
-from numaplace.doctor.kubelet_settings import USUAL_FILE, look_at_kubelet
 from numaplace.doctor.pages import look_at_daemon
 from numaplace.doctor.sockets import look_at_folder, look_at_socket
 from numaplace.errors import PeerError
 from numaplace.kubelet.podresources import PodResources, connect
+from numaplace.kubelet.settings import USUAL_FILE, KubeletFact, look_at_kubelet
 from numaplace.kubelet.watch import KUBELET_SOCKET
 from numaplace.model.names import DeviceId, ResourceName
 

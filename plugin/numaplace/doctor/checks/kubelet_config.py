@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numaplace.doctor.facts import Facts, KubeletFact, KubeletSettings
+from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
 from numaplace.engine.options import NUMA_ALLOCATION_STRATEGY, PolicyName, parse_options
 from numaplace.errors import InputError
+from numaplace.kubelet.settings import KubeletFact, KubeletSettings
 
 _NEEDED_GATES = ("KubeletPodResources", "KubeletPodResourcesGetAllocatable")
 _STATIC_CPU, _STATIC_MEMORY = "static", "Static"
@@ -77,8 +78,8 @@ def _refused(facts: Facts, settings: KubeletSettings) -> Iterator[Finding]:
     try:
         parse_options(
             settings.options,
-            alpha=gates.get("TopologyManagerPolicyAlphaOptions", False),
-            beta=gates.get("TopologyManagerPolicyBetaOptions", True),
+            alpha=settings.alpha("TopologyManagerPolicyAlphaOptions"),
+            beta=settings.beta("TopologyManagerPolicyBetaOptions"),
         )
     except InputError as error:
         yield _not_started(

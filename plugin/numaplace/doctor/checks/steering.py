@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from numaplace.config.checks import without_effect
 from numaplace.config.schema import Config, SteeringConfig, SteeringMode
-from numaplace.doctor.facts import Facts, KubeletSettings
+from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
 from numaplace.engine.options import NUMA_ALLOCATION_STRATEGY, PolicyName
+from numaplace.kubelet.settings import KubeletSettings
 from numaplace.model.names import Strategy
 
 

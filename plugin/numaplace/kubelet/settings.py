@@ -2,12 +2,14 @@
 
 In the kubelet's order: the file, then the drop-ins by name as JSON merge patches
 (``mergeKubeletConfigurations``), then the flags (``kubeletConfigFlagPrecedence``). Where the file is comes
-from the caller, else from the running kubelet's command line, else it is kubeadm's usual place.
+from the caller, else from the running kubelet's command line, else it is kubeadm's usual place. A process
+that runs with another file than the caller's is another kubelet: nothing is taken from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ import yaml
 
 from numaplace.devices.files import names_in, read_text
 from numaplace.devices.malformed import MALFORMED_YAML
-from numaplace.doctor.facts import KubeletFact, KubeletSettings
 
 USUAL_FILE = Path("/var/lib/kubelet/config.yaml")
 
@@ -24,6 +25,7 @@ _FLAGS = {
     "topology-manager-scope": "topologyManagerScope",
     "topology-manager-policy-options": "topologyManagerPolicyOptions",
     "cpu-manager-policy": "cpuManagerPolicy",
+    "cpu-manager-policy-options": "cpuManagerPolicyOptions",
     "memory-manager-policy": "memoryManagerPolicy",
     "reserved-cpus": "reservedSystemCPUs",
     "reserved-memory": "reservedMemory",
@@ -31,8 +33,56 @@ _FLAGS = {
     "kube-reserved": "kubeReserved",
     "feature-gates": "featureGates",
 }
-_MAPPINGS = ("topologyManagerPolicyOptions", "systemReserved", "kubeReserved", "featureGates")
+_MAPPINGS = (
+    "topologyManagerPolicyOptions",
+    "cpuManagerPolicyOptions",
+    "systemReserved",
+    "kubeReserved",
+    "featureGates",
+)
 _MAX_FILE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletSettings:
+    """The kubelet's settings that matter here, its defaults where nothing is given.
+
+    ``options`` and ``cpu_options`` are those of the policies of the Topology Manager and the CPU manager.
+    ``reserves_cpu`` and ``reserves_memory``: whether any setting reserves CPUs, and memory per NUMA node.
+    ``gates`` are the feature gates that are named.
+    """
+
+    policy: str = "none"
+    scope: str = "container"
+    options: Mapping[str, str] = field(default_factory=dict)
+    cpu_policy: str = "none"
+    cpu_options: Mapping[str, str] = field(default_factory=dict)
+    memory_policy: str = "None"
+    reserved_cpus: str = ""
+    reserves_cpu: bool = False
+    reserves_memory: bool = False
+    gates: Mapping[str, bool] = field(default_factory=dict)
+
+    def alpha(self, gate: str) -> bool:
+        """Return whether an alpha gate is on: named, or else all of them by ``AllAlpha``."""
+        return self.gates.get(gate, self.gates.get("AllAlpha", False))
+
+    def beta(self, gate: str) -> bool:
+        """Return whether a beta gate that is on by default is on: named, or else by ``AllBeta``."""
+        return self.gates.get(gate, self.gates.get("AllBeta", True))
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletFact:
+    """The kubelet's settings and where they were read; None with the ``problem``, a phrase, if they were not.
+
+    ``refused`` says that the file is there and is no KubeletConfiguration.
+    """
+
+    settings: KubeletSettings | None = None
+    sources: tuple[str, ...] = ()
+    problem: str = ""
+    refused: bool = False
 
 
 class _RefusedError(Exception):
@@ -43,7 +93,7 @@ def look_at_kubelet(
     *, file: Path | None, folder: Path | None, procfs: Path, usual_file: Path = USUAL_FILE
 ) -> KubeletFact:
     """Return the settings in effect, as far as files and ``procfs`` (of the host, or not) show them."""
-    process, flags = _running_kubelet(procfs)
+    process, flags = _running_kubelet(procfs, file)
     named = file or _host_path(flags.get("config"), process)
     folder = folder or _host_path(flags.get("config-dir"), process)
     if named is None and process is None:
@@ -87,6 +137,7 @@ def settings_of(document: Mapping[str, Any]) -> KubeletSettings:
         scope=_text(document, "topologyManagerScope") or "container",
         options={name: _plain(value) for name, value in _map(document, "topologyManagerPolicyOptions")},
         cpu_policy=_text(document, "cpuManagerPolicy") or "none",
+        cpu_options={name: _plain(value) for name, value in _map(document, "cpuManagerPolicyOptions")},
         memory_policy=_text(document, "memoryManagerPolicy") or "None",
         reserved_cpus=reserved_cpus,
         reserves_cpu=bool(reserved_cpus) or any(str(value).rstrip("m") not in ("", "0") for value in cpu),
@@ -123,12 +174,24 @@ def _merged(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _running_kubelet(procfs: Path) -> tuple[Path | None, dict[str, str]]:
+def _running_kubelet(procfs: Path, file: Path | None) -> tuple[Path | None, dict[str, str]]:
     """Return the kubelet's folder in procfs and its flags; nothing when its process cannot be seen."""
     for name in sorted((name for name in names_in(procfs) if name.isdigit()), key=int):
         if read_text(procfs / name / "comm") == "kubelet":
-            return procfs / name, _flags(read_text(procfs / name / "cmdline"))
+            flags = _flags(read_text(procfs / name / "cmdline"))
+            if not _is_another(_host_path(flags.get("config"), procfs / name), file):
+                return procfs / name, flags
     return None, {}
+
+
+def _is_another(found: Path | None, file: Path | None) -> bool:
+    """Return whether both files are there and are not the same one."""
+    if found is None or file is None:
+        return False
+    try:
+        return not found.samefile(file)
+    except OSError:
+        return False
 
 
 def _flags(command_line: str) -> dict[str, str]:
