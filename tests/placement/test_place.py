@@ -186,10 +186,38 @@ def test_only_requested_resources_are_scored(requested, scores, selected):
     assert nodes_of(placement.mask) == (selected,)
 
 
-def test_cpus_and_memory_are_no_reason_to_pass_a_node_over():
-    """The kubelet does not take them from the devices' node unless its Topology Manager chose that before."""
-    node = Node({0: {"cpu": 64, "memory": 128, "nvidia.com/gpu": 1}, 1: {}}, gpu=4)
-    rest = {ResourceName("cpu"): 4, ResourceName("memory"): GIB}
+CPU_AND_MEMORY = {ResourceName("cpu"): 4, ResourceName("memory"): 2 * GIB}
+
+
+@pytest.mark.parametrize(
+    ("full", "lacking"),
+    [
+        pytest.param({"cpu": 61}, "4 cpu and 2Gi memory", id="cpus"),
+        pytest.param({"memory": 127}, "4 cpu and 2Gi memory", id="memory"),
+    ],
+)
+def test_a_node_without_room_for_the_known_cpus_and_memory_is_passed_over(full, lacking):
+    """They could not be beside the devices there, wherever the kubelet takes them from."""
+    node = Node({0: {"nvidia.com/gpu": 1, **full}, 1: {}}, gpu=4)
+    placement = node.place(
+        GPU, 1, strategy="most-allocated", rest=CPU_AND_MEMORY, requested=frozenset({GPU, *CPU_AND_MEMORY})
+    )
+    assert nodes_of(placement.mask) == (1,)
+    assert why(placement).startswith(
+        f"NUMA 1 alone has {lacking} free too, which the container also asks for"
+    )
+
+
+def test_room_for_devices_counts_more_than_room_for_cpus():
+    node = Node({0: {"nvidia.com/gpu": 4}, 1: {"cpu": 64}}, gpu=4, vf=8)
+    rest = {GPU: 1, ResourceName("cpu"): 4}
+    placement = node.place(VF, 1, strategy="none", rest=rest, requested=frozenset({VF, *rest}))
+    assert (nodes_of(placement.mask), placement.rest) == ((1,), {GPU: 1})
+
+
+def test_cpus_that_no_node_has_free_leave_the_choice_to_the_strategy():
+    node = Node({0: {"cpu": 64, "nvidia.com/gpu": 1}, 1: {"cpu": 64}}, gpu=4)
+    rest = {ResourceName("cpu"): 4}
     placement = node.place(GPU, 1, strategy="most-allocated", rest=rest, requested=frozenset({GPU, *rest}))
     assert (nodes_of(placement.mask), placement.rest) == ((0,), {})
 

@@ -41,3 +41,11 @@ def parse_quantity(text: str) -> Fraction:
 def rounded_up(amount: Fraction) -> int:
     """Return the least whole number that is not below (``Quantity.Value``)."""
     return -((-amount.numerator) // amount.denominator)
+
+
+def binary_text(amount: int) -> str:
+    """Return the amount with the largest binary unit that divides it: ``4Gi``, ``1536Mi``, ``5``."""
+    for unit in ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"):
+        if amount and amount % _FACTORS[unit] == 0:
+            return f"{amount // _FACTORS[unit]}{unit}"
+    return str(amount)

@@ -23,6 +23,9 @@ from numaplace.placement.pick import pick_devices
 from numaplace.placement.reasons import Candidate, Outcome, Placement
 from numaplace.state.snapshot import Snapshot
 
+Amounts = Mapping[ResourceName, int]
+"""Devices, whole CPUs, bytes of memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
@@ -38,7 +41,7 @@ class PlacementRequest:
     must_include: Collection[DeviceId]
     size: int
     held: int = 0
-    rest: Mapping[ResourceName, int] = field(default_factory=dict)
+    rest: Amounts = field(default_factory=dict)
     requested: frozenset[ResourceName] | None = None
     freed_at: Mapping[DeviceId, float] = field(default_factory=dict)
 
@@ -152,14 +155,14 @@ def _choose_mask(
     masks = candidate_masks(counts, request.size, required=required, topology=topology)
     if not masks:
         return _Chosen(None, None, None, ())
-    beside = [mask for mask in masks if _follows(mask, request.held)] or list(masks)
-    roomy = [mask for mask in beside if _has_room(mask, request.rest, snapshot)] or beside
-    rest = request.rest if len(roomy) < len(beside) else {}
+    suited, rest = _with_room(
+        [mask for mask in masks if _follows(mask, request.held)] or list(masks), request.rest, snapshot
+    )
     candidates = []
     for mask in masks:
         scores = scorer.scores(mask)
         candidates.append(
-            Candidate(mask=mask, preferred=mask in roomy, score=scorer.aggregate(scores), scores=scores)
+            Candidate(mask=mask, preferred=mask in suited, score=scorer.aggregate(scores), scores=scores)
         )
     selection = select(
         (Hint(c.mask, c.preferred, c.score) for c in candidates),
@@ -177,14 +180,30 @@ def _follows(mask: int, held: int) -> bool:
     return held in (0, mask & held) or mask & held == mask
 
 
-def _has_room(mask: int, rest: Mapping[ResourceName, int], snapshot: Snapshot | None) -> bool:
-    """Whether the mask has the devices that are still to come; unknown resources do not count.
+def _with_room(
+    masks: list[int], rest: Amounts, snapshot: Snapshot | None
+) -> tuple[list[int], dict[ResourceName, int]]:
+    """Return the masks with room for what is still to come, and the part of ``rest`` that others lack.
 
-    Nor do CPUs and memory: under Topology Manager policy ``none`` the kubelet takes them without regard to
-    the devices, and under the others it has chosen the nodes that hold them before it asks.
+    Devices count first: there numaplace decides. Exclusive CPUs and memory are then a reason, too, although
+    under Topology Manager policy ``none`` the kubelet takes them without regard to the devices: on a node
+    without free ones they cannot be beside the devices, and the study (docs/fragmentation.md) shows what that
+    costs. What no mask has room for, and resources without state, tell no masks apart.
     """
-    return snapshot is None or all(
-        snapshot.usage(name, mask).free >= amount
-        for name, amount in rest.items()
-        if name in snapshot.device_states
-    )
+    passed_over_for: dict[ResourceName, int] = {}
+    if snapshot is None:
+        return masks, passed_over_for
+    of_devices = {name: amount for name, amount in rest.items() if name in snapshot.device_states}
+    of_compute = {
+        name: amount for name, amount in rest.items() if name in snapshot.tallies and name not in of_devices
+    }
+    for wanted in (of_devices, of_compute):
+        roomy = [mask for mask in masks if _has_room(mask, wanted, snapshot)]
+        if roomy and len(roomy) < len(masks):
+            masks = roomy
+            passed_over_for |= wanted
+    return masks, passed_over_for
+
+
+def _has_room(mask: int, wanted: Amounts, snapshot: Snapshot) -> bool:
+    return all(snapshot.usage(name, mask).free >= amount for name, amount in wanted.items())

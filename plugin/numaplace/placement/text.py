@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from numaplace.engine.compare import Rule
 from numaplace.model.mask import nodes_of, width
+from numaplace.model.names import ResourceName, is_memory
+from numaplace.model.quantity import binary_text
 from numaplace.placement.reasons import Outcome, Placement
 
 
 def numa_text(mask: int | None) -> str:
     """Return ``NUMA 1``, ``NUMA 0,2``, or ``any NUMA node`` without a mask."""
     return "any NUMA node" if mask is None else "NUMA " + ",".join(str(node) for node in nodes_of(mask))
+
+
+def amount_text(name: ResourceName, amount: int) -> str:
+    """Return ``2 nvidia.com/gpu``, ``4 cpu``, ``8Gi memory``."""
+    return f"{binary_text(amount) if is_memory(name) else amount} {name}"
 
 
 def why(placement: Placement) -> str:
@@ -26,7 +33,7 @@ def why(placement: Placement) -> str:
     elif placement.rule is Rule.SCORE:
         sentence = f"{placement.strategy}: {_scores(placement)}"
     elif placement.rule is Rule.PREFERRED and placement.rest:
-        wanted = " and ".join(f"{amount} {name}" for name, amount in placement.rest.items())
+        wanted = " and ".join(amount_text(name, amount) for name, amount in placement.rest.items())
         known = placement.requested is not None
         whose = "the container also asks for" if known else "such containers also held"
         sentence = f"{chosen} alone has {wanted} free too, which {whose}"

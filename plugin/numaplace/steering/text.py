@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from numaplace.model.names import CPU, ResourceName
+from numaplace.model.names import ResourceName, is_memory
+from numaplace.model.quantity import binary_text
 from numaplace.placement.text import numa_text
 from numaplace.steering.prediction import Harm, Prediction
 from numaplace.steering.reasons import Reason, Refusal, ShapeOutlook, SteeringDecision
-from numaplace.steering.shape import Shape, is_compute
-
-_GIB, _MIB = 1024**3, 1024**2
+from numaplace.steering.shape import Shape
 
 
 def decision_lines(decision: SteeringDecision) -> Iterator[str]:
@@ -35,12 +34,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def _amount(name: ResourceName, amount: int) -> str:
-    if not is_compute(name) or name == CPU:
-        return str(amount)
-    for unit, suffix in ((_GIB, "Gi"), (_MIB, "Mi")):
-        if amount % unit == 0:
-            return f"{amount // unit}{suffix}"
-    return str(amount)
+    return binary_text(amount) if is_memory(name) else str(amount)
 
 
 def outlook_text(outlook: ShapeOutlook) -> str:

@@ -1,6 +1,7 @@
 """The plugin's part under a stock kubelet: GetPreferredAllocation, answered by the placement engine.
 
-What the daemon reads from the PodResources API is taken from the managers' states here, complete and in time.
+What the daemon reads from the PodResources API, and the requests that it has from the API server, are taken
+from the managers and the scenario here, complete and in time.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numaplace.placement.index import DeviceIndex, index_devices
 from numaplace.placement.place import PlacementRequest, place
 from numaplace.placement.reasons import Placement
 from numaplace.simulate.simulator.node import SimulatedNode
+from numaplace.state.attribution import pinned_request
 from numaplace.state.snapshot import ContributionCache, Snapshot, build_snapshot
 
 Placements = Mapping[tuple[str, ResourceName], Placement]
@@ -53,6 +55,7 @@ class PreferredPlugin:
     ) -> Sequence[DeviceId]:
         """Return the preferred ids of a call."""
         held = node.devices.held(pod.uid, container.name)
+        asked = pinned_request(pod, container)
         request = PlacementRequest(
             available=call.available,
             must_include=call.must_include,
@@ -60,6 +63,8 @@ class PreferredPlugin:
             held=mask_of(
                 one for resource, ids in held.items() for id_ in ids for one in node.nodes_of(resource, id_)
             ),
+            rest={name: n for name, n in asked.items() if name != call.resource and name not in held},
+            requested=frozenset(asked),
             freed_at=self._freed.get(call.resource, {}),
         )
         placement = place(
