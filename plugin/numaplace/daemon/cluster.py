@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from numaplace import __version__
 from numaplace.cluster.client import ApiClient
+from numaplace.cluster.configz import fetch_configz
 from numaplace.cluster.credentials import find_credentials
 from numaplace.cluster.pods import PodStore
 from numaplace.cluster.sender import EventSender, SenderClocks
@@ -39,7 +41,7 @@ QUIET_SECONDS = 600.0
 
 
 class ClusterPart:
-    """What is known from the API server. ``tasks`` are to be run, by name, while the node is served."""
+    """What is known from the API server about this node. ``tasks`` are to be run while it is served, by name."""
 
     def __init__(
         self,
@@ -51,6 +53,8 @@ class ClusterPart:
         log: EventLog,
         clock: Callable[[], float],
     ) -> None:
+        self.node_name = node_name
+        self._client = client
         self._store = PodStore()
         self._clock = clock
         trouble = _Trouble(log, clock, _CANNOT_WATCH, _WATCH_ADVICE)
@@ -108,6 +112,10 @@ class ClusterPart:
         """What has to run."""
         watch = {"cluster-watch": self._watch.run}
         return watch if self._sender is None else {**watch, "events": self._sender.run}
+
+    async def configz(self) -> Mapping[str, Any]:
+        """Return the kubelet's configuration as it runs; ``PeerError`` if the server does not tell it."""
+        return await fetch_configz(self._client, self.node_name)
 
     def decided(self, resource: ResourceName, placement: Placement) -> None:
         """Note an answer of ours, so that an Event can say why."""

@@ -91,18 +91,18 @@ def _off(
     node: SteeringNode, states: Sequence[SteeringState] | StateUnknown, settings: SteeringSettings
 ) -> Refusal | None:
     """Return why steering is off on this node, if it is."""
-    if node.policy is None or node.cpu is None or node.memory is None:
-        unknown = {"Topology Manager": node.policy, "CPU Manager": node.cpu, "Memory Manager": node.memory}
-        names = ", ".join(name for name, known in unknown.items() if known is None)
-        return Refusal(Reason.POLICY_UNKNOWN, what=f"the policy of the {names} is not known")
-    if node.policy == PolicyName.NONE:
-        return Refusal(Reason.POLICY_NONE)
-    if node.options.strategy is not Strategy.NONE:
-        return Refusal(Reason.KUBELET_STRATEGY)
     if settings.strategies_of(node.steerable) <= {Strategy.NONE}:
         return Refusal(Reason.NO_STRATEGY)
     if len(node.topology.nodes) < 2:
         return Refusal(Reason.ONE_NODE)
+    if node.policy == PolicyName.NONE:
+        return Refusal(Reason.POLICY_NONE)
+    if node.policy is None or node.cpu is None or node.memory is None:
+        unknown = {"Topology Manager": node.policy, "CPU Manager": node.cpu, "Memory Manager": node.memory}
+        names = ", ".join(name for name, known in unknown.items() if known is None)
+        return Refusal(Reason.POLICY_UNKNOWN, what=node.problem or f"the policy of the {names} is not known")
+    if node.options.strategy is not Strategy.NONE:
+        return Refusal(Reason.KUBELET_STRATEGY)
     if isinstance(states, StateUnknown):
         return Refusal(Reason.STATE_UNKNOWN, what=states.what)
     if not states:

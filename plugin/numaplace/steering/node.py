@@ -24,8 +24,9 @@ from numaplace.model.topology import NumaTopology
 class SteeringNode:
     """What steering knows of the kubelet. ``None`` for ``policy``, ``cpu`` or ``memory``: not known.
 
-    ``options`` are the Topology Manager's own. ``steerable`` are the resources whose published topology is
-    ours to shape; hints of the others count all the same.
+    ``problem`` is a clause that says why one of them is not. ``options`` are the Topology Manager's own.
+    ``steerable`` are the resources whose published topology is ours to shape; hints of the others count all
+    the same.
     """
 
     topology: NumaTopology
@@ -35,6 +36,7 @@ class SteeringNode:
     cpu: CpuPolicy | None = None
     memory: MemoryPolicy | None = None
     steerable: frozenset[ResourceName] = frozenset()
+    problem: str = ""
 
 
 def cpu_policy_from(

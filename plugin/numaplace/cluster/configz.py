@@ -1,0 +1,31 @@
+"""The configuration that a node's kubelet runs with, through the API server (``/configz`` of the kubelet)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from numaplace.cluster.client import ApiClient, Request
+from numaplace.errors import PeerError
+
+_SECTION = "kubeletconfig"
+
+
+async def fetch_configz(client: ApiClient, node_name: str) -> Mapping[str, Any]:
+    """Return the KubeletConfiguration as JSON values, flags and drop-in files included.
+
+    It takes the right to ``get`` ``nodes/proxy``. ``PeerError`` without an answer, or if it is no such thing.
+    """
+    path = f"/api/v1/nodes/{quote(node_name, safe='')}/proxy/configz"
+    body = await client.call(Request("GET", path, {}))
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, ValueError) as exc:
+        raise PeerError(f"GET {path}: the answer is no JSON") from exc
+    section = found.get(_SECTION) if isinstance(found, dict) else None
+    if not isinstance(section, dict):
+        raise PeerError(f"GET {path}: the answer has no {_SECTION}")
+    return section
