@@ -23,7 +23,7 @@ class Daemon:
     """One configuration; started, killed and started again at will."""
 
     def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
-        self._config = folder / "numaplace.yaml"
+        self.config_file = folder / "numaplace.yaml"
         self._port = _free_port()
         self._process: Process | None = None
         self.strategy = str(config.get("strategy", "none"))
@@ -32,12 +32,12 @@ class Daemon:
         # Kubelet, runtime and tests share the machine's cores: with the default, a List that comes late may
         # split a container over two NUMA nodes. That is as documented, and not what these tests are about.
         document = {"deadline": "1s", **config, "http": {"address": f"127.0.0.1:{self._port}"}}
-        self._config.write_text(yaml.safe_dump(document))
+        self.config_file.write_text(yaml.safe_dump(document))
 
     def start(self) -> None:
         # Our own variables, and those of whoever runs the tests, would be taken as settings.
         env = {key: value for key, value in os.environ.items() if not key.startswith("NUMAPLACE_")}
-        self._process = Process([str(COMMAND), "run", "--config", str(self._config)], self.log, env=env)
+        self._process = Process([str(COMMAND), "run", "--config", str(self.config_file)], self.log, env=env)
 
     def kill(self) -> None:
         """SIGKILL: no chance to say goodbye."""
