@@ -30,6 +30,8 @@ async def test_metrics_after_a_few_decisions(site: Site) -> None:
     assert value("decisions_total", resource=GPU, **placed) == 3
     assert value("decisions_total", resource=VF, **placed) == 1
     assert value("decisions_total", resource=VF, outcome="all") == 1
+    assert value("alignments_total", resource=GPU, alignment="one-node") == 3
+    assert value("alignments_total", resource=VF, alignment="split") == 1
     assert value("decision_duration_seconds_count", resource=GPU) == 3
     assert value("numa_score_selection_total", numa_allocation_strategy="most-allocated") == 2
     assert value("allocated", resource=GPU, numa_node="1") == 3

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from numaplace.metrics import FallbackReason, Metrics, RegistrationResult, ReloadResult
+from numaplace.metrics import Alignment, FallbackReason, Metrics, RegistrationResult, ReloadResult
 from numaplace.metrics.metrics import PREFIX
 from numaplace.model.names import CPU, DeviceId, ResourceName, Strategy
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
@@ -136,6 +136,7 @@ def everything(metrics: Metrics, resource: ResourceName) -> None:
     decide(metrics, resource)
     reason = FallbackReason.DEADLINE
     metrics.fell_back(resource, strategy=Strategy.NONE, reason=reason, duration_seconds=0.2)
+    metrics.aligned(resource, Alignment.ONE_NODE)
     metrics.set_devices(resource, healthy=3, unhealthy=1)
     metrics.set_scan(resource, left_out=2, matched_nothing=False, failed=True)
     metrics.registration(resource, result=RegistrationResult.ACCEPTED)
@@ -221,5 +222,5 @@ def test_every_metric_is_documented_and_every_documented_one_exists(metrics):
 
 def test_the_pages_label_values_are_the_codes(metrics):
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
-    values = [*FallbackReason, *RegistrationResult, *ReloadResult, *Outcome]
+    values = [*Alignment, *FallbackReason, *RegistrationResult, *ReloadResult, *Outcome]
     assert [value for value in values if f"`{value}`" not in page] == []

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 from typing import Protocol
 
 from numaplace.daemon.keeper import NOBODY, Asking, Keeper
@@ -19,7 +20,7 @@ from numaplace.engine.options import PolicyOptions
 from numaplace.errors import PeerError
 from numaplace.kubelet.poller import Poller
 from numaplace.kubelet.preference import fallback
-from numaplace.metrics.labels import FallbackReason
+from numaplace.metrics.labels import Alignment, FallbackReason
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, PodKey, ResourceName
@@ -201,6 +202,11 @@ class Decider:
     def _tell(self, ask: Ask, decision: _Decision, duration_seconds: float) -> None:
         if self._cluster is not None:
             self._cluster.decided(ask.resource, decision.placement)
+        masks = [mask for one in decision.placement.ids if (mask := ask.index.mask.get(one, 0))]
+        if masks:
+            self._metrics.aligned(
+                ask.resource, Alignment.ONE_NODE if reduce(and_, masks) else Alignment.SPLIT
+            )
         placement, snapshot, pod = decision.placement, decision.snapshot, decision.asking.pod
         shown = _shown(placement)
         self._log.info(

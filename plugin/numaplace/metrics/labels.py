@@ -25,6 +25,15 @@ class FallbackReason(StrEnum):
     """The decision's answer did not pass the check of size, ids and must-include: our bug."""
 
 
+class Alignment(StrEnum):
+    """Where the devices of one answer are."""
+
+    ONE_NODE = "one-node"
+    """One NUMA node has all of them."""
+    SPLIT = "split"
+    """No NUMA node has all of them."""
+
+
 class RegistrationResult(StrEnum):
     """How a registration with the kubelet went."""
 

@@ -22,6 +22,7 @@ from numaplace.metrics.labels import (
     FALLBACK_OUTCOME,
     METHODS,
     OTHER,
+    Alignment,
     FallbackReason,
     RegistrationResult,
     ReloadResult,
@@ -86,6 +87,9 @@ class Metrics:
         self._fallbacks = self._counter(
             "fallbacks", "Answers without a decision, or without live state.", "resource", "reason"
         )
+        self._alignments = self._counter(
+            "alignments", "Answers by where their devices are.", "resource", "alignment"
+        )
         self._durations = self._histogram(
             "decision_duration_seconds", "Time from a request to its answer.", "resource"
         )
@@ -141,6 +145,10 @@ class Metrics:
         self._durations.at(resource).observe(duration_seconds)
         if score_decided:
             self._score_selections.at(strategy).inc()
+
+    def aligned(self, resource: ResourceName, alignment: Alignment) -> None:
+        """Count where the devices of an answer are."""
+        self._alignments.at(resource, alignment).inc()
 
     def fell_back(
         self, resource: ResourceName, *, strategy: Strategy, reason: FallbackReason, duration_seconds: float
