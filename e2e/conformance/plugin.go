@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -21,8 +22,9 @@ type fakePlugin struct {
 
 	resource   string
 	preference string
-	devices    map[string]*pluginapi.Device
-	order      []string // ids as the scenario lists them
+	devices    map[string]*pluginapi.Device // as they are, whatever topology is published of them
+	order      []string                     // ids as the scenario lists them
+	withheld   map[string]bool              // ids that are published without topology
 
 	asked   *pluginapi.ContainerPreferredAllocationRequest // unanswered by an Allocate so far
 	chances map[string]determined                          // of the pod under admission, by its ids' key
@@ -36,9 +38,24 @@ func (p *fakePlugin) SocketPath() string                { return p.resource + ".
 func (p *fakePlugin) list() *pluginapi.ListAndWatchResponse {
 	response := &pluginapi.ListAndWatchResponse{}
 	for _, id := range p.order {
-		response.Devices = append(response.Devices, p.devices[id])
+		device := p.devices[id]
+		if p.withheld[id] {
+			device = &pluginapi.Device{ID: id, Health: device.Health}
+		}
+		response.Devices = append(response.Devices, device)
 	}
 	return response
+}
+
+func (p *fakePlugin) withhold(ids []string) error {
+	p.withheld = map[string]bool{}
+	for _, id := range ids {
+		if p.devices[id] == nil {
+			return fmt.Errorf("%s has no device %s", p.resource, id)
+		}
+		p.withheld[id] = true
+	}
+	return nil
 }
 
 // setHealth replaces the device, since the manager keeps the one that it was given.

@@ -104,6 +104,8 @@ func (n *node) play(ctx context.Context, index int, step *StepSpec, choosy bool,
 		return n.setHealth(ctx, step.Healthy, pluginapi.Healthy)
 	case step.Unhealthy != nil:
 		return n.setHealth(ctx, step.Unhealthy, pluginapi.Unhealthy)
+	case step.Withhold != nil:
+		return n.withhold(ctx, step.Withhold)
 	default:
 		return fmt.Errorf("an empty step")
 	}
@@ -189,6 +191,18 @@ func (n *node) setHealth(ctx context.Context, spec *HealthSpec, health string) e
 		if !p.setHealth(id, health) {
 			return fmt.Errorf("%s has no device %s", spec.Resource, id)
 		}
+	}
+	n.devices.PluginListAndWatchReceiver(klog.FromContext(ctx), spec.Resource, p.list())
+	return nil
+}
+
+func (n *node) withhold(ctx context.Context, spec *HealthSpec) error {
+	p := n.plugins[spec.Resource]
+	if p == nil {
+		return fmt.Errorf("no resource %s", spec.Resource)
+	}
+	if err := p.withhold(spec.IDs); err != nil {
+		return err
 	}
 	n.devices.PluginListAndWatchReceiver(klog.FromContext(ctx), spec.Resource, p.list())
 	return nil

@@ -79,15 +79,17 @@ func (n *NUMAIDs) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]int64)(n))
 }
 
-// StepSpec is one step; exactly one of the fields is set.
+// StepSpec is one step; exactly one of the fields is set. Withhold publishes the named devices of a
+// resource without topology, and all its other devices with theirs.
 type StepSpec struct {
 	Create    *PodSpec    `json:"create"`
 	Delete    string      `json:"delete"`
 	Healthy   *HealthSpec `json:"healthy"`
 	Unhealthy *HealthSpec `json:"unhealthy"`
+	Withhold  *HealthSpec `json:"withhold"`
 }
 
-// HealthSpec names devices whose health changes.
+// HealthSpec names devices of a resource whose health, or published topology, changes.
 type HealthSpec struct {
 	Resource string   `json:"resource"`
 	IDs      []string `json:"ids"`

@@ -25,7 +25,7 @@ def generate_scenario(seed: int, *, uncore_caches: bool = False) -> Scenario:
     """
     rng = random.Random(seed)
     machine = make_machine(rng, uncore_caches=uncore_caches)
-    kubelet = _kubelet(rng, machine)
+    kubelet = make_kubelet(rng, machine, policies=_POLICIES)
     pods = PodMaker(
         rng, machine, single_numa=kubelet["topologyManagerPolicy"] in ("none", "single-numa-node")
     )
@@ -37,8 +37,9 @@ def generate_scenario(seed: int, *, uncore_caches: bool = False) -> Scenario:
     }
 
 
-def _kubelet(rng: random.Random, machine: Machine) -> Scenario:
-    policy = _pick(rng, _POLICIES)
+def make_kubelet(rng: random.Random, machine: Machine, *, policies: dict[str, int]) -> Scenario:
+    """Return a kubelet section for the machine; ``policies`` are the Topology Manager's, with weights."""
+    policy = _pick(rng, policies)
     config: Scenario = {
         "topologyManagerPolicy": policy,
         "topologyManagerScope": rng.choice(["container", "container", "pod"]),

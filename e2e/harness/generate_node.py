@@ -9,6 +9,7 @@ from typing import Any
 Scenario = dict[str, Any]
 
 HUGEPAGES = ("hugepages-1Gi", "hugepages-2Mi")
+RESOURCES = ("example.com/gpu", "example.com/vf", "example.com/any")
 
 
 @dataclass
@@ -55,6 +56,27 @@ def make_machine(rng: random.Random, *, uncore_caches: bool) -> Machine:
     return machine
 
 
+def make_even_machine(rng: random.Random) -> Machine:
+    """Return a machine of 2, 4 or 8 equal NUMA nodes with devices on all of them."""
+    number = rng.choices([2, 4, 8], [3, 5, 2])[0]
+    machine = Machine(list(range(number)))
+    machine.threads = rng.choice([1, 2])
+    _number_cpus(rng, machine, dict.fromkeys(machine.ids, rng.randint(3, 6)))
+    memory_mib = rng.choice([2048, 4096, 8192])
+    machine.memory_mib = dict.fromkeys(machine.ids, memory_mib)
+    topology = _cpu_topology(rng, machine, uncore_caches=False)
+    machine.spec = {"numaNodes": [_numa_node(machine, node) for node in machine.ids]}
+    if topology:
+        machine.spec["cpuTopology"] = topology
+    entries: list[Scenario] = []
+    for resource in RESOURCES[: rng.choice([1, 1, 2, 2, 3])]:
+        each = rng.choice([1, 2, 3, 4, 8])
+        for node in machine.ids:
+            _add_devices(entries, machine, resource, node, each)
+    machine.spec["devices"] = entries
+    return machine
+
+
 def _add_cpus(rng: random.Random, machine: Machine) -> None:
     """Number the CPUs as firmware does: siblings side by side or a half apart, nodes in turn or not."""
     machine.threads = rng.choices([1, 2, 4], [4, 6, 1])[0]
@@ -64,6 +86,10 @@ def _add_cpus(rng: random.Random, machine: Machine) -> None:
     if len(machine.ids) > 1 and rng.random() < 0.15:
         for node in rng.sample(machine.ids, rng.randint(1, max(1, len(machine.ids) // 2))):
             cores_of[node] = 0
+    _number_cpus(rng, machine, cores_of)
+
+
+def _number_cpus(rng: random.Random, machine: Machine, cores_of: dict[int, int]) -> None:
     owners = [node for node, number in cores_of.items() for _ in range(number)]
     if rng.random() < 0.2:
         rounds = range(max(cores_of.values()))
@@ -153,9 +179,7 @@ def _distances(rng: random.Random, number: int) -> list[list[int]]:
 
 def _devices(rng: random.Random, machine: Machine) -> list[Scenario]:
     entries: list[Scenario] = []
-    for resource in ("example.com/gpu", "example.com/vf", "example.com/any")[
-        : rng.choice([0, 1, 1, 2, 2, 3])
-    ]:
+    for resource in RESOURCES[: rng.choice([0, 1, 1, 2, 2, 3])]:
         without_topology = 1.0 if resource.endswith("any") else 0.1
         for node in machine.ids:
             number = rng.choice([0, 1, 2, 2, 4])

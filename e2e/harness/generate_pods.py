@@ -10,7 +10,7 @@ from harness.generate_node import Machine
 Scenario = dict[str, Any]
 
 # How many resources of a pod may have hints over this many NUMA nodes: (2^nodes - 1)^resources stays small.
-_MAX_HINTED = {1: 6, 2: 6, 3: 5, 4: 4, 5: 3, 6: 2, 7: 2, 8: 2}
+MAX_HINTED = {1: 6, 2: 6, 3: 5, 4: 4, 5: 3, 6: 2, 7: 2, 8: 2}
 
 
 class PodMaker:
@@ -19,7 +19,7 @@ class PodMaker:
     def __init__(self, rng: random.Random, machine: Machine, *, single_numa: bool) -> None:
         self._rng = rng
         self._machine = machine
-        self._most_hinted = 6 if single_numa else _MAX_HINTED[len(machine.ids)]
+        self._most_hinted = 6 if single_numa else MAX_HINTED[len(machine.ids)]
         most_cpus = max(len(cpus) for cpus in machine.cpus.values())
         # Up to a node and a half: most pods fit a node, some need two.
         self._cpu_sizes = range(1, max(2, most_cpus * 3 // 2) + 1)
