@@ -225,7 +225,7 @@ class Node:
 
     def _refresh_metrics(self) -> None:
         """Set the gauges that are only worth setting when somebody looks."""
-        snapshot = self._keeper.snapshot()
+        snapshot = self._keeper.snapshot(terminal=self._cluster.specs.terminal if self._cluster else ())
         if snapshot is not None:
             self._metrics.set_snapshot(snapshot)
         for name, running in self._resources.items():
