@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import socket
 import time
 import urllib.error
@@ -164,6 +165,12 @@ class Site:
             "http": {"address": "off"},
             **changes,
         }
+
+    def kubelet_file(self, name: str = "kubelet.yaml", **keys: Any) -> Path:
+        """Write the kubelet's own configuration, as from before its start (kubelet.configFile)."""
+        file = self.write({"kind": "KubeletConfiguration", **keys}, name)
+        os.utime(file, (0, 0))
+        return file
 
     def write(self, document: Mapping[str, Any], name: str = "config.yaml") -> Path:
         file = self.root / name

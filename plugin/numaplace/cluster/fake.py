@@ -20,7 +20,11 @@ Object = dict[str, Any]
 
 
 class FakeApiServer:
-    """State and switches; any thread may call the methods. ``requests`` are (method, path, query) so far."""
+    """State and switches; any thread may call the methods. ``requests`` are (method, path, query) so far.
+
+    ``kubelets`` are the configurations of the nodes' kubelets. ``refuse`` has a status for what is refused:
+    ``list``, ``watch``, ``events``, ``configz``.
+    """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -29,6 +33,7 @@ class FakeApiServer:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.authorizations: list[str | None] = []
         self.refuse: dict[str, int] = {}
+        self.kubelets: dict[str, Object] = {}
         self.url = ""
         self._version = 1
         self._oldest = 1
@@ -160,7 +165,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, query = self._asked("GET")
-        if path != "/api/v1/pods":
+        node = _configz_of(path)
+        if node in self.api.kubelets:
+            if not self._refused("configz"):
+                self._answer(200, {"kubeletconfig": self.api.kubelets[node]})
+        elif path != "/api/v1/pods":
             self._answer(404, {"kind": "Status", "message": "not found"})
         elif "watch" in query:
             if not self._refused("watch"):
@@ -217,6 +226,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Stay quiet."""
+
+
+def _configz_of(path: str) -> str:
+    before, _, after = path.partition("/proxy/")
+    return before.removeprefix("/api/v1/nodes/") if after == "configz" else ""
 
 
 def _node(query: Mapping[str, str]) -> str:

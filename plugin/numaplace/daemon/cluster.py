@@ -41,7 +41,10 @@ QUIET_SECONDS = 600.0
 
 
 class ClusterPart:
-    """What is known from the API server about this node. ``tasks`` are to be run while it is served, by name."""
+    """What is known from the API server. ``tasks`` are to be run, by name, while the node is served.
+
+    ``node_name`` is the name of the Kubernetes node.
+    """
 
     def __init__(
         self,

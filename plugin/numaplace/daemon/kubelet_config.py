@@ -7,9 +7,10 @@ then nothing is withheld.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from numaplace.config.schema import Config
@@ -19,6 +20,7 @@ from numaplace.engine.options import PolicyName, PolicyOptions, parse_options
 from numaplace.engine.policy import policy_for
 from numaplace.errors import InputError, PeerError
 from numaplace.kubelet.settings import KubeletSettings, look_at_kubelet, settings_of
+from numaplace.kubelet.watch import KUBELET_SOCKET
 from numaplace.managers.admission import Scope
 from numaplace.managers.cpu.options import CpuPolicyOptions, check_cpu_options, parse_cpu_options
 from numaplace.managers.cpu.policy import CPU_POLICIES, CpuPolicy, NoneCpuPolicy
@@ -59,7 +61,8 @@ class KnownKubelet:
 async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKubelet:
     """Return what ``kubelet.configFile`` says, or else the node's configz; never raises.
 
-    A kubelet reads its configuration when it starts: ask again after each restart.
+    A kubelet reads its configuration when it starts: ask again after each restart. A file that was changed
+    since then says nothing of the running one.
     """
     problem = "kubelet.configFile is not set"
     if config.kubelet.config_file is not None:
@@ -67,9 +70,10 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
             look_at_kubelet, file=config.kubelet.config_file, folder=None, procfs=config.host.procfs
         )
         fact = await asyncio.to_thread(look)
-        if fact.settings is not None:
+        changed = _changed_since(config.kubelet.device_plugin_directory / KUBELET_SOCKET, fact.sources)
+        if fact.settings is not None and not changed:
             return KnownKubelet(fact.settings, f"file {', '.join(fact.sources)}")
-        problem = fact.problem
+        problem = fact.problem or f"{changed} was changed after the kubelet's start"
     if cluster is None:
         return KnownKubelet(problem=f"{problem}, and the API server is not used")
     try:
@@ -81,6 +85,20 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
         what = f"the node's configz did not come within {CONFIGZ_SECONDS:.0f} s"
         return KnownKubelet(problem=f"{problem}; {what}", passing=True)
     return KnownKubelet(settings_of(document), f"configz of node {cluster.node_name}")
+
+
+def _changed_since(socket: Path, sources: Sequence[str]) -> str:
+    """Return a file that is newer than the socket, which the kubelet makes when it starts; empty for none."""
+    started = _modified_at(socket)
+    changed = (one for one in sources if started is not None and (_modified_at(Path(one)) or 0) > started)
+    return next(changed, "")
+
+
+def _modified_at(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _unanswered(error: PeerError) -> str:

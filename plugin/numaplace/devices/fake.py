@@ -24,6 +24,7 @@ from pathlib import Path
 
 from numaplace.devices.fake_gpu import FAKE_GPUS, FakeGpu, nvidia_uuid
 from numaplace.devices.fake_tree import FakeTree
+from numaplace.devices.host import parse_cpulist
 from numaplace.devices.roots import HostRoots
 
 ETHER = 1
@@ -49,11 +50,19 @@ class FakeHost:
     def numa_node(
         self, node: int, *, cpus: str = "", memory_bytes: int = 0, distances: Sequence[int] = ()
     ) -> None:
-        """Add a NUMA node. ``cpus`` is a cpulist; ``distances`` one per node in ascending order of ids."""
+        """Add a NUMA node. ``cpus`` is a cpulist; ``distances`` one per node in ascending order of ids.
+
+        The node is a socket, and each of its CPUs is a core.
+        """
         base = f"sys/devices/system/node/node{node}"
         self.tree.file(f"{base}/cpulist", cpus)
         self.tree.file(f"{base}/distance", " ".join(map(str, distances)))
         self.tree.file(f"{base}/meminfo", f"Node {node} MemTotal: {memory_bytes // 1024:>14} kB")
+        for cpu in sorted(parse_cpulist(cpus)):
+            folder = f"sys/devices/system/cpu/cpu{cpu}"
+            self.tree.file(f"{folder}/topology/core_id", str(cpu))
+            self.tree.file(f"{folder}/topology/physical_package_id", str(node))
+            self.tree.link(f"{base}/cpu{cpu}", folder)
         parent = self.tree.path("sys/devices/system/node")
         nodes = sorted(int(name[4:]) for name in os.listdir(parent) if name.startswith("node"))
         self.tree.file("sys/devices/system/node/online", ",".join(map(str, nodes)))
