@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from cluster.kubeconfig import Credentials, read_credentials
 
 Json = dict[str, Any]
 
@@ -23,17 +24,15 @@ class ApiError(Exception):
 
 
 class Api:
-    """One API server, as one user."""
+    """One API server, as one user: the current context of a kubeconfig file, which may be written later."""
 
-    def __init__(self, server: str, token: str, authority: Path) -> None:
-        self._server = server
-        self._token = token
-        self._authority = authority
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
 
     @functools.cached_property
-    def _context(self) -> ssl.SSLContext:
-        # The server writes the file at its start.
-        return ssl.create_default_context(cafile=str(self._authority))
+    def _credentials(self) -> Credentials:
+        # The server writes the certificate of its authority at its start.
+        return read_credentials(self._kubeconfig)
 
     def text(self, path: str) -> str:
         return self._ask("GET", path, None, "").decode()
@@ -75,14 +74,15 @@ class Api:
         return reply
 
     def _ask(self, method: str, path: str, body: Mapping[str, object] | None, kind: str) -> bytes:
+        known = self._credentials
         request = urllib.request.Request(
-            f"{self._server}{path}",
+            f"{known.server}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": kind},
+            headers={**known.headers, "Content-Type": kind},
         )
         try:
-            with urllib.request.urlopen(request, timeout=20, context=self._context) as reply:
+            with urllib.request.urlopen(request, timeout=20, context=known.context) as reply:
                 content: bytes = reply.read()
                 return content
         except urllib.error.HTTPError as refusal:

@@ -1,15 +1,14 @@
-"""The node of the real cluster: a ``Backend`` (harness.backend) for pods, and Deployments besides."""
+"""Nodes of the real cluster: a ``Backend`` (harness.backend) for pods, and Deployments besides."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from cluster.anycluster import IMAGE, Node
 from cluster.api import Api, Json
-from cluster.kubelet import POD_RESOURCES
-from cluster.runtime import IMAGE
 from harness import podresources
 from harness.podresources import Held
 from harness.pods import Pod
@@ -39,18 +38,32 @@ class Rejected:
     message: str
 
 
-class ClusterNode:
-    """Pods of the namespace ``default``, on the one node of the cluster."""
+class ClusterNodes:
+    """Pods of the namespace ``default`` on these nodes; of several, the scheduler chooses one."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, nodes: Sequence[Node]) -> None:
         self.api = api
+        self._nodes = tuple(nodes)
 
     def create(self, pod: Pod) -> None:
-        manifest = pod.manifest()
-        spec: Any = manifest["spec"]
+        self.api.create(_PODS, self._manifest(pod))
+
+    def create_static(self, pod: Pod) -> None:
+        """Give the pod to the kubelet itself, without the API server. Its name gets the node's appended."""
+        (node,) = self._nodes
+        manifest = self._manifest(pod)
+        unfinished = node.manifests / f".{pod.name}"
+        unfinished.write_text(json.dumps(manifest))
+        unfinished.replace(node.manifests / f"{pod.name}.json")
+
+    def _manifest(self, pod: Pod) -> Json:
+        manifest: Json = pod.manifest()
+        spec = manifest["spec"]
         for container in [*spec["initContainers"], *spec["containers"]]:
             _run_here(container)
-        self.api.create(_PODS, manifest)
+        if len(self._nodes) == 1:
+            spec["nodeSelector"] = {"kubernetes.io/hostname": self._nodes[0].name}
+        return manifest
 
     def delete(self, name: str) -> None:
         self.api.delete(f"{_PODS}/{name}")
@@ -67,11 +80,16 @@ class ClusterNode:
         return Rejected(str(status.get("reason")), str(status.get("message")))
 
     def held(self) -> dict[str, dict[str, Held]]:
-        return podresources.list_pods(POD_RESOURCES)
+        return {
+            pod: held
+            for node in self._nodes
+            for pod, held in podresources.list_pods(node.pod_resources).items()
+        }
 
     def allocatable(self) -> dict[str, frozenset[str]]:
         """The healthy devices that the kubelet knows, per resource."""
-        return podresources.allocatable_devices(POD_RESOURCES)
+        (node,) = self._nodes
+        return podresources.allocatable_devices(node.pod_resources)
 
     def given(self, pod: str, container: str) -> Inside:
         """What the container says that it sees."""
@@ -92,10 +110,7 @@ class ClusterNode:
 
     def deploy(self, name: str, limits: Mapping[str, str | int], *, replicas: int) -> None:
         """Make a Deployment, and wait until all its pods run."""
-        template = Pod.of(name, limits).manifest()
-        spec: Any = template["spec"]
-        for container in spec["containers"]:
-            _run_here(container)
+        spec = self._manifest(Pod.of(name, limits))["spec"]
         labels = {"app": name}
         body: Json = {
             "apiVersion": "apps/v1",

@@ -3,6 +3,7 @@
 # kept in the end-to-end tests' cache, outside the repository, until the pinned modules or the Go version change.
 #
 #   kubelet       the file (the one that e2e/run.sh builds)
+#   older_kubelet the file, two minor versions older
 #   pause         the file, the process of a pod's sandbox
 #   controlplane  a folder: kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
 #   etcd          the file
@@ -12,6 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 kubernetes_version=v1.37.2
+older_version=v1.35.4
 export GOTOOLCHAIN=${GOTOOLCHAIN:-auto} # Debian's Go would not fetch a newer one by itself
 cache=${NUMAPLACE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/numaplace}/e2e
 
@@ -26,12 +28,12 @@ build() {
     shift 4
     go_version=$(cd "$folder" && go env GOVERSION)
     key=$({ cat "$folder"/go.mod "$folder"/go.sum "$folder"/*.go; echo "$go_version $flags"; } | sha256sum | cut -c1-12)
-    target=$cache/$name-$version-$key
+    target=$cache/${name#older_}-$version-$key
     if [ ! -e "$target" ]; then
         echo "cluster: building $name $version; this takes minutes, once" >&2
         mkdir -p "$cache"
         rm -rf "$target.part"
-        case $name in kubelet | pause | etcd) ;; *) mkdir "$target.part" ;; esac
+        case $name in kubelet | older_kubelet | pause | etcd) ;; *) mkdir "$target.part" ;; esac
         env -C "$folder" CGO_ENABLED=0 GOFLAGS=-mod=readonly \
             nice go build -trimpath -ldflags "$flags" -o "$target.part" "$@" >&2
         mv "$target.part" "$target"
@@ -41,10 +43,15 @@ build() {
 }
 
 # Without a version, clients cannot tell what the API server serves. The same flags as for the kubelet of e2e/run.sh.
-stamp="-X k8s.io/component-base/version"
-kubernetes_flags="-s -w $stamp.gitVersion=$kubernetes_version $stamp.gitMajor=1 $stamp.gitMinor=37"
+version_flags() {
+    local version=$1 stamp="-X k8s.io/component-base/version" minor
+    minor=${version#v1.}
+    echo "-s -w $stamp.gitVersion=$version $stamp.gitMajor=1 $stamp.gitMinor=${minor%.*}"
+}
+kubernetes_flags=$(version_flags "$kubernetes_version")
 
 build kubelet "$kubernetes_version" ../kubelet "$kubernetes_flags" k8s.io/kubernetes/cmd/kubelet
+build older_kubelet "$older_version" kubelet-1.35 "$(version_flags "$older_version")" k8s.io/kubernetes/cmd/kubelet
 build pause v1 pause "-s -w" .
 build etcd v3.7.3 etcd "-s -w" go.etcd.io/etcd/server/v3
 containerd_module=github.com/containerd/containerd/v2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ import pytest
 # With e2e/run.sh, which has one node without a cluster, there is nothing here to run.
 collect_ignore_glob = [] if "NUMAPLACE_CLUSTER_SCRATCH" in os.environ else ["test_*.py"]
 
-from harness.hardware import Hardware  # noqa: E402
 from harness.logs import LogKeeper  # noqa: E402
 
 
@@ -47,32 +45,31 @@ def _keep_logs(test: str) -> list[tuple[Path, str]]:
     """Copy what all components have written, also when they have ended."""
     keeper = LogKeeper(_path("LOGS"))
     with contextlib.ExitStack() as stack:
-        for log in _path("SCRATCH").glob("*/*.log"):
-            stack.enter_context(keeper.watching(log.stem, log))
-        for log in Path("/var/log/pods").glob("numaplace_*/*/*.log"):
-            stack.enter_context(keeper.watching(f"daemon-{log.stem}", log))
+        scratch = _path("SCRATCH")
+        for log in [*scratch.glob("plane/*.log"), *scratch.glob("n*/*/*.log")]:
+            stack.enter_context(keeper.watching(f"{log.relative_to(scratch).parts[0]}-{log.stem}", log))
+        for log in scratch.glob("n*/log/pods/numaplace_*/*/*.log"):
+            node = log.relative_to(scratch).parts[0]
+            stack.enter_context(keeper.watching(f"{node}-daemon-{log.stem}", log))
         return keeper.keep(test)
 
 
 @pytest.fixture(scope="session")
-def hardware() -> Hardware:
-    """The cards that lay_out.py has put into the node."""
-    return Hardware(**json.loads((_path("SCRATCH") / "host/hardware.json").read_text()))
-
-
-@pytest.fixture(scope="session")
-def site(hardware: Hardware) -> Iterator[object]:
-    """The cluster, with the chart installed."""
-    from cluster.testsite import Binaries, site
+def site() -> Iterator[object]:
+    """The cluster. The first test installs the chart."""
+    from cluster.local import Binaries, local_cluster
+    from cluster.testsite import Site
 
     binaries = Binaries(
         kubelet=_path("KUBELET"),
+        older_kubelet=_path("OLDER_KUBELET"),
         control_plane=_path("CONTROLPLANE"),
         etcd=_path("ETCD"),
         containerd=_path("CONTAINERD"),
         pause=_path("PAUSE"),
-        helm=_path("HELM"),
         image=_path("IMAGE"),
     )
-    with site(binaries, _path("SCRATCH"), hardware=hardware) as running:
-        yield running
+    scratch = _path("SCRATCH")
+    with local_cluster(binaries, scratch) as cluster:
+        kubectl = binaries.control_plane / "kubectl"
+        yield Site(cluster, helm=_path("HELM"), kubectl=kubectl, folder=scratch)

@@ -1,7 +1,8 @@
 """Makes the simulated node's trees, before they are mounted over the machine's own. Called by node.sh.
 
-The argument is a folder; in it, ``dev`` is a file system that takes device nodes. The NUMA topology has one
-CPU on each NUMA node: containers are real, and the kernel refuses CPUs that the machine does not have.
+The arguments are a folder, in which ``dev`` is a file system that takes device nodes, and the number of NUMA
+nodes. Each has one CPU: containers are real, and the kernel refuses them CPUs that the machine does not have.
+(A kubelet whose CPU manager hands out no CPUs may know of more.)
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def _make_device(path: Path, device: int) -> None:
     path.chmod(0o666)
 
 
-def main(root: Path) -> None:
-    topology = SimulatedTopology.uniform(2, cpus_each=1, memory_gib_each=8)
+def main(root: Path, numa_nodes: int) -> None:
+    topology = SimulatedTopology.uniform(numa_nodes, cpus_each=1, memory_gib_each=8)
     topology.write(root)
     hardware = install(root, topology)
     (root / "hardware.json").write_text(json.dumps({**asdict(hardware), "root": "/"}))
@@ -53,4 +54,4 @@ def main(root: Path) -> None:
         (root / name).mkdir(parents=True, exist_ok=True)
 
 
-main(Path(sys.argv[1]))
+main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -34,7 +34,7 @@ install_missing() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null
 }
 
-# A cgroup of our own in each hierarchy (v1), or in the one (v2), that everything of the node is under.
+# A cgroup of our own in each hierarchy (v1), or in the one (v2), that everything of the cluster is under.
 cgroup_folders() {
     if [ -f /sys/fs/cgroup/cgroup.controllers ]; then
         echo "/sys/fs/cgroup/$group"
@@ -60,7 +60,7 @@ make_cgroups() {
     done
 }
 
-# The kernel ends the processes of the node after the first one, and a group goes when it is empty.
+# The kernel ends the processes of the cluster after the first one, and a group goes when it is empty.
 remove_cgroups() {
     local folder deadline=$((SECONDS + 20))
     for folder in "${cgroups[@]}"; do
@@ -86,7 +86,7 @@ install_missing
 declare -A built
 while IFS='=' read -r name path; do built[$name]=$path; done < <(./build.sh)
 [ -n "${built[helm]:-}" ] || die "the build failed"
-image=$(./image.sh)
+image=${NUMAPLACE_IMAGE:-$(./image.sh)}
 [ "${1:-}" != --prepare ] || exit 0
 
 scratch=$(mktemp -d /tmp/npc.XXXXXX)
@@ -101,7 +101,8 @@ rm -rf "${logs:?}"/*
 logs=$(realpath "$logs")
 make_cgroups
 
-env NUMAPLACE_CLUSTER_KUBELET="${built[kubelet]}" NUMAPLACE_CLUSTER_CONTROLPLANE="${built[controlplane]}" \
+env NUMAPLACE_CLUSTER_KUBELET="${built[kubelet]}" NUMAPLACE_CLUSTER_OLDER_KUBELET="${built[older_kubelet]}" \
+    NUMAPLACE_CLUSTER_CONTROLPLANE="${built[controlplane]}" \
     NUMAPLACE_CLUSTER_ETCD="${built[etcd]}" NUMAPLACE_CLUSTER_CONTAINERD="${built[containerd]}" \
     NUMAPLACE_CLUSTER_PAUSE="${built[pause]}" NUMAPLACE_CLUSTER_HELM="${built[helm]}" NUMAPLACE_CLUSTER_IMAGE="$image" \
     NUMAPLACE_CLUSTER_SCRATCH="$scratch" NUMAPLACE_CLUSTER_LOGS="$logs" PYTHONDONTWRITEBYTECODE=1 \
@@ -112,7 +113,7 @@ env NUMAPLACE_CLUSTER_KUBELET="${built[kubelet]}" NUMAPLACE_CLUSTER_CONTROLPLANE
         done
         while [ "$4" != -- ]; do set -- "$1" "$2" "$3" "${@:5}"; done
         exec unshare --mount --net --pid --ipc --uts --cgroup --fork --kill-child --mount-proc \
-            "$1/node.sh" "$2" "$3" "${@:5}"' \
+            "$1/machine.sh" "$2" "$3" "${@:5}"' \
     join "$here" "$scratch" "$logs" "${cgroups[@]}" -- \
     nice "$python" -m pytest -c "$here/pytest.ini" "$@" &
 pid=$!

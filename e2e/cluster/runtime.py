@@ -1,4 +1,4 @@
-"""containerd with runc, with all its folders in the scratch folder, and a bridge for pods."""
+"""containerd with runc in the namespaces of a node, and a bridge for its pods."""
 
 from __future__ import annotations
 
@@ -8,37 +8,17 @@ import io
 import json
 import os
 import platform
-import socket
 import subprocess
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from cluster.nodes import Space
 from harness.process import Process
 from harness.waiters import until
 
-IMAGE_REPOSITORY = "localhost/numaplace"
-IMAGE_TAG = "e2e"
-IMAGE = f"{IMAGE_REPOSITORY}:{IMAGE_TAG}"
 _STATE = Path("/run/containerd")
 _SANDBOX_IMAGE = "localhost/pause:e2e"
-
-_NETWORK = {
-    "cniVersion": "1.0.0",
-    "name": "pods",
-    "plugins": [
-        {
-            "type": "bridge",
-            "bridge": "cni0",
-            "isGateway": True,
-            "ipam": {
-                "type": "host-local",
-                "ranges": [[{"subnet": "10.88.0.0/24", "rangeStart": "10.88.0.10"}]],
-                "routes": [{"dst": "0.0.0.0/0"}],
-            },
-        }
-    ],
-}
 
 _CONFIGURATION = """
 version = 4
@@ -65,33 +45,40 @@ state = "{state}"
 """
 
 
+def _network(subnet: str) -> dict[str, object]:
+    address = {"type": "host-local", "ranges": [[{"subnet": subnet}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": address}
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}
+
+
 class Containerd:
-    """A running containerd."""
+    """A running containerd; ``socket`` is its address inside the node."""
 
-    def __init__(self, binaries: Path, socket_path: Path) -> None:
+    socket = _STATE / "containerd.sock"
+
+    def __init__(self, binaries: Path, space: Space) -> None:
         self._binaries = binaries
-        self.socket = socket_path
+        self._space = space
 
-    def ctr(self, *arguments: str) -> str:
-        command = [
-            str(self._binaries / "ctr"),
-            "--address",
-            str(self.socket),
-            "--namespace",
-            "k8s.io",
-            *arguments,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        return done.stdout
+    def answers(self) -> bool:
+        return self._ctr("version").returncode == 0
+
+    def import_image(self, archive: Path) -> None:
+        done = self._ctr("images", "import", str(archive))
+        assert done.returncode == 0, f"{archive}: {done.stdout}{done.stderr}"
+
+    def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        ctr = str(self._binaries / "ctr")
+        command = self._space.command(ctr, f"--address={self.socket}", "--namespace=k8s.io", *arguments)
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @contextlib.contextmanager
-def containerd(binaries: Path, folder: Path, *, image: Path, pause: Path) -> Iterator[Containerd]:
-    """Run containerd until the block ends, with the image in it; ``pause`` is what sandboxes run."""
+def containerd(binaries: Path, space: Space, *, images: Sequence[Path]) -> Iterator[Containerd]:
+    """Run a node's containerd until the block ends, with these images in it."""
+    folder = space.folder / "containerd"
     (folder / "net").mkdir(parents=True)
-    (folder / "net/10-pods.conflist").write_text(json.dumps(_NETWORK))
-    socket_path = _STATE / "containerd.sock"
+    (folder / "net/10-pods.conflist").write_text(json.dumps(_network(space.spec.pod_subnet)))
     (folder / "config.toml").write_text(
         _CONFIGURATION.format(
             folder=folder,
@@ -102,21 +89,20 @@ def containerd(binaries: Path, folder: Path, *, image: Path, pause: Path) -> Ite
             runc="/usr/sbin/runc",
         )
     )
-    log = folder / "containerd.log"
-    process = Process([str(binaries / "containerd"), "--config", str(folder / "config.toml")], log)
+    command = space.command(str(binaries / "containerd"), "--config", str(folder / "config.toml"))
+    process = Process(command, folder / "containerd.log")
     try:
-        until(lambda: _accepts(socket_path), "containerd to answer", limit_seconds=60)
-        runtime = Containerd(binaries, socket_path)
-        _write_image(folder / "pause.tar", _SANDBOX_IMAGE, pause)
-        for archive in (folder / "pause.tar", image):
-            runtime.ctr("images", "import", str(archive))
+        runtime = Containerd(binaries, space)
+        until(runtime.answers, "containerd to answer", limit_seconds=60)
+        for archive in images:
+            runtime.import_image(archive)
         yield runtime
     finally:
         process.kill()
 
 
-def _write_image(archive: Path, name: str, program: Path) -> None:
-    """Write an image (in docker's format) of one static program."""
+def write_sandbox_image(archive: Path, program: Path) -> None:
+    """Write the image (in docker's format) of what a pod's sandbox runs, one static program."""
     layer = _tar({"pause": program.read_bytes()})
     digest = f"sha256:{hashlib.sha256(layer).hexdigest()}"
     config = {
@@ -125,7 +111,7 @@ def _write_image(archive: Path, name: str, program: Path) -> None:
         "config": {"Entrypoint": ["/pause"]},
         "rootfs": {"type": "layers", "diff_ids": [digest]},
     }
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    manifest = [{"Config": "config.json", "RepoTags": [_SANDBOX_IMAGE], "Layers": ["layer.tar"]}]
     files = {"manifest.json": json.dumps(manifest), "config.json": json.dumps(config)}
     archive.write_bytes(_tar({"layer.tar": layer} | {name: text.encode() for name, text in files.items()}))
 
@@ -139,8 +125,3 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
             entry.mode = 0o755
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
-
-
-def _accepts(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex(str(path)) == 0

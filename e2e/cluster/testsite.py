@@ -1,55 +1,91 @@
-"""The cluster as a whole: control plane, runtime, kubelet, and the chart on it."""
+"""A cluster with our chart on it, and what tests ask about both."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cluster.api import Json
-from cluster.backend import ClusterNode
-from cluster.controlplane import ControlPlane, control_plane
+from cluster.anycluster import IMAGE_REPOSITORY, IMAGE_TAG, Cluster, Node
+from cluster.api import Api, Json
+from cluster.backend import ClusterNodes
 from cluster.helm import Helm
-from cluster.kubelet import NODE_NAME, kubelet
-from cluster.runtime import IMAGE_REPOSITORY, IMAGE_TAG, containerd
 from harness.flows import Placement, placement
 from harness.hardware import SOURCES, Hardware
 from harness.waiters import until
 
 NAMESPACE = "numaplace"
 RELEASE = "numaplace"
+DAEMON_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_DAEMON_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 
 
-@dataclass(frozen=True, slots=True)
-class Binaries:
-    """What build.sh and image.sh have made."""
+class NodeSite(ClusterNodes):
+    """One node: its pods, its cards, its daemon."""
 
-    kubelet: Path
-    control_plane: Path
-    etcd: Path
-    containerd: Path
-    pause: Path
-    helm: Path
-    image: Path
+    def __init__(self, api: Api, node: Node, kubectl: Callable[..., str]) -> None:
+        super().__init__(api, [node])
+        self.name = node.name
+        self.hardware: Hardware = node.hardware
+        self._device_plugins = node.device_plugins
+        self._kubectl = kubectl
+
+    def placement(self) -> Placement:
+        return placement(self, self.hardware.node_of)
+
+    def has_all_devices(self) -> bool:
+        known = self.allocatable()
+        return all(known.get(name) == frozenset(devices) for name, devices in self.hardware.devices.items())
+
+    def capacity(self) -> dict[str, str]:
+        """What the node's status says can be allocated of our resources."""
+        status: Mapping[str, Any] = self.api.get(f"/api/v1/nodes/{self.name}")["status"]
+        return {name: str(status["allocatable"].get(name)) for name in self.hardware.devices}
+
+    def kubelet_version(self) -> str:
+        status = self.api.get(f"/api/v1/nodes/{self.name}")["status"]
+        return str(status["nodeInfo"]["kubeletVersion"])
+
+    def sockets(self) -> list[str]:
+        """Names in the kubelet's folder of device-plugin sockets."""
+        return [path.name for path in self._device_plugins.iterdir() if path.is_socket()]
+
+    def daemon_pods(self) -> list[str]:
+        fields = f"fieldSelector=spec.nodeName%3D{self.name}"
+        return [pod["metadata"]["name"] for pod in self.api.items(f"{DAEMON_PODS}?{fields}")]
+
+    def daemon_pod(self) -> str:
+        """The name of the node's one daemon pod."""
+        (pod,) = self.daemon_pods()
+        return pod
+
+    def execute(self, *command: str) -> str:
+        """Run a command in the daemon's container."""
+        return self._kubectl("exec", self.daemon_pod(), "--", *command)
+
+    def daemon_log(self, *options: str) -> str:
+        return self._kubectl("logs", self.daemon_pod(), *options)
 
 
-@dataclass(frozen=True, slots=True)
 class Site:
-    """A running cluster of one node."""
+    """A running cluster of two nodes. ``node`` is the first one, ``other`` the second, ``both`` either."""
 
-    plane: ControlPlane
-    node: ClusterNode
-    helm: Helm
-    hardware: Hardware
-    kubectl_binary: Path
+    def __init__(self, cluster: Cluster, *, helm: Path, kubectl: Path, folder: Path) -> None:
+        self.api = cluster.api
+        self.api_server_away = cluster.api_server_away
+        self.helm = Helm(helm, cluster.kubeconfig, folder / "helm", release=RELEASE, namespace=NAMESPACE)
+        self.nodes = tuple(NodeSite(self.api, node, self.kubectl) for node in cluster.nodes)
+        self.node, self.other = self.nodes
+        self.both = ClusterNodes(self.api, cluster.nodes)
+        self._kubectl = kubectl
+        self._env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+        self._values = cluster.values
 
     def values(self, strategy: str) -> dict[str, object]:
-        """Return the chart's values for all cards of the node."""
-        # Control plane, node and tests share the machine's cores: with the default deadline, a List that
+        """Return the chart's values for all cards of the nodes."""
+        # Control plane, nodes and tests share the machine's cores: with the default deadline, a List that
         # comes late may split a container over two NUMA nodes.
         config = {
             "strategy": strategy,
@@ -57,88 +93,59 @@ class Site:
             "resources": [{"name": name, **source} for name, source in SOURCES.items()],
         }
         image = {"repository": IMAGE_REPOSITORY, "tag": IMAGE_TAG, "pullPolicy": "Never"}
-        return {"image": image, "config": config}
-
-    def daemon_pods(self) -> list[Json]:
-        return self.plane.api.items(f"/api/v1/namespaces/{NAMESPACE}/pods")
-
-    def daemon_pod(self) -> str:
-        """The name of the one daemon pod."""
-        (pod,) = self.daemon_pods()
-        return str(pod["metadata"]["name"])
+        return merged({"image": image, "config": config}, self._values)
 
     def wait_rolled_out(self) -> None:
-        """Wait until the DaemonSet's current pod is Ready, and the kubelet has every device."""
-        until(self._is_rolled_out, "the DaemonSet to be Ready", limit_seconds=120, detail=self._why)
-        until(
-            self._has_all_devices,
-            "all devices at the kubelet",
-            limit_seconds=30,
-            detail=self.node.allocatable,
-        )
+        """Wait until one current daemon pod is Ready on each node, and each kubelet has every device."""
+        until(self._is_rolled_out, "the DaemonSets to be Ready", limit_seconds=120, detail=self._why)
+        for node in self.nodes:
+            until(
+                node.has_all_devices,
+                f"all devices at the kubelet of {node.name}",
+                limit_seconds=30,
+                detail=node.allocatable,
+            )
 
     def _is_rolled_out(self) -> bool:
-        api = self.plane.api
-        daemon_set = api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{RELEASE}")
-        status = daemon_set["status"]
+        daemon_sets = self.api.items(_DAEMON_SETS)
+        ready = sum(one["status"].get("numberReady", 0) for one in daemon_sets)
         return (
-            status.get("observedGeneration") == daemon_set["metadata"]["generation"]
-            and status.get("updatedNumberScheduled") == status.get("numberReady") == 1
-            and len(self.daemon_pods()) == 1
+            all(_is_current(one) for one in daemon_sets)
+            and ready == len(self.nodes)
+            and all(len(node.daemon_pods()) == 1 for node in self.nodes)
         )
 
-    def _has_all_devices(self) -> bool:
-        known = self.node.allocatable()
-        return all(known.get(name) == frozenset(devices) for name, devices in self.hardware.devices.items())
-
     def _why(self) -> object:
-        events = self.plane.api.items(f"/api/v1/namespaces/{NAMESPACE}/events")
+        events = self.api.items(f"/api/v1/namespaces/{NAMESPACE}/events")
         return [
-            *((pod["metadata"]["name"], pod["status"]) for pod in self.daemon_pods()),
+            *((pod["metadata"]["name"], pod["status"]) for pod in self.api.items(DAEMON_PODS)),
             *(event["message"] for event in events),
         ]
 
-    def capacity(self) -> dict[str, str]:
-        """What the node's status says can be allocated of our resources."""
-        allocatable: Mapping[str, Any] = self.plane.api.get(f"/api/v1/nodes/{NODE_NAME}")["status"][
-            "allocatable"
-        ]
-        return {name: str(allocatable.get(name)) for name in self.hardware.devices}
-
-    def kubectl(self, *arguments: str) -> str:
+    def kubectl(self, *arguments: str, limit_seconds: float = 60) -> str:
         """Run a kubectl command in the chart's namespace, as its administrator."""
-        command = [str(self.kubectl_binary), "--namespace", NAMESPACE, *arguments]
-        env = {**os.environ, "KUBECONFIG": str(self.plane.kubeconfig("admin"))}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        command = [str(self._kubectl), "--namespace", NAMESPACE, *arguments]
+        done = subprocess.run(
+            command, env=self._env, capture_output=True, text=True, timeout=limit_seconds, check=False
+        )
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def execute(self, *command: str) -> str:
-        """Run a command in the daemon's container."""
-        return self.kubectl("exec", f"ds/{RELEASE}", "--", *command)
 
-    def daemon_log(self) -> str:
-        return self.kubectl("logs", f"ds/{RELEASE}", "--tail", "20")
+def _is_current(daemon_set: Json) -> bool:
+    status = daemon_set["status"]
+    wanted = status.get("desiredNumberScheduled", 0)
+    return (
+        status.get("observedGeneration") == daemon_set["metadata"]["generation"]
+        and status.get("updatedNumberScheduled", 0) == wanted
+        and status.get("numberReady", 0) == wanted
+    )
 
-    def placement(self) -> Placement:
-        return placement(self.node, self.hardware.node_of)
 
-
-@contextlib.contextmanager
-def site(binaries: Binaries, scratch: Path, *, hardware: Hardware) -> Iterator[Site]:
-    """Run the cluster until the block ends. The chart is not installed yet."""
-    with (
-        control_plane(binaries.control_plane, binaries.etcd, scratch / "plane") as plane,
-        containerd(
-            binaries.containerd, scratch / "containerd", image=binaries.image, pause=binaries.pause
-        ) as runtime,
-        kubelet(binaries.kubelet, scratch / "kubelet", plane=plane, runtime_socket=runtime.socket),
-    ):
-        helm = Helm(
-            binaries.helm,
-            plane.kubeconfig("admin"),
-            scratch / "helm",
-            release=RELEASE,
-            namespace=NAMESPACE,
-        )
-        yield Site(plane, ClusterNode(plane.api), helm, hardware, binaries.control_plane / "kubectl")
+def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two values files as Helm does: mappings are merged, anything else is replaced."""
+    found = dict(values)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+        found[key] = merged(found[key], value) if both else value
+    return found

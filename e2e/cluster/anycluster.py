@@ -1,0 +1,40 @@
+"""What the tests know of a cluster, however it is made: an API server, and nodes with kubelets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cluster.api import Api
+from harness.hardware import Hardware
+
+IMAGE_REPOSITORY = "localhost/numaplace"
+IMAGE_TAG = "e2e"
+IMAGE = f"{IMAGE_REPOSITORY}:{IMAGE_TAG}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node with simulated cards. Paths are those of the machine that the tests run on.
+
+    ``device_plugins`` is the kubelet's folder of sockets, ``manifests`` the one of its static pods.
+    """
+
+    name: str
+    hardware: Hardware
+    pod_resources: Path
+    device_plugins: Path
+    manifests: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running cluster. ``kubeconfig`` is an administrator's; ``values`` are what the chart needs here."""
+
+    api: Api
+    kubeconfig: Path
+    nodes: tuple[Node, ...]
+    api_server_away: Callable[[], AbstractContextManager[None]]
+    values: Mapping[str, object] = field(default_factory=dict)

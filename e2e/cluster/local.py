@@ -1,0 +1,81 @@
+"""The cluster that run.sh starts: control plane, runtimes and kubelets as processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.anycluster import Cluster, Node
+from cluster.controlplane import ControlPlane, control_plane
+from cluster.kubelet import DEVICE_PLUGINS, POD_RESOURCES, kubelet
+from cluster.nodes import NodeSpec, Space, space
+from cluster.runtime import containerd, write_sandbox_image
+from harness.hardware import Hardware
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """What build.sh and image.sh have made."""
+
+    kubelet: Path
+    older_kubelet: Path
+    control_plane: Path
+    etcd: Path
+    containerd: Path
+    pause: Path
+    image: Path
+
+
+@contextlib.contextmanager
+def local_cluster(binaries: Binaries, scratch: Path) -> Iterator[Cluster]:
+    """Run a cluster of two unlike nodes until the block ends; n2 has more NUMA nodes and an older kubelet."""
+    specs = (
+        NodeSpec("n1", 1, numa_nodes=2, kubelet=binaries.kubelet),
+        NodeSpec("n2", 2, numa_nodes=4, kubelet=binaries.older_kubelet),
+    )
+    sandbox = scratch / "pause.tar"
+    write_sandbox_image(sandbox, binaries.pause)
+    with contextlib.ExitStack() as stack:
+        plane = stack.enter_context(
+            control_plane(
+                binaries.control_plane,
+                binaries.etcd,
+                scratch / "plane",
+                nodes=[spec.name for spec in specs],
+            )
+        )
+        spaces = [stack.enter_context(space(spec, scratch)) for spec in specs]
+        for one in spaces:
+            _start_node(stack, binaries, one, plane=plane, images=(sandbox, binaries.image))
+        yield Cluster(
+            api=plane.api,
+            kubeconfig=plane.kubeconfig("admin"),
+            nodes=tuple(_node(one) for one in spaces),
+            api_server_away=plane.api_server_away,
+        )
+
+
+def _start_node(
+    stack: contextlib.ExitStack,
+    binaries: Binaries,
+    space: Space,
+    *,
+    plane: ControlPlane,
+    images: Sequence[Path],
+) -> None:
+    runtime = stack.enter_context(containerd(binaries.containerd, space, images=images))
+    stack.enter_context(kubelet(space, plane=plane, runtime_socket=runtime.socket))
+
+
+def _node(space: Space) -> Node:
+    document = json.loads((space.folder / "host/hardware.json").read_text())
+    return Node(
+        name=space.spec.name,
+        hardware=Hardware(**document),
+        pod_resources=space.outside(POD_RESOURCES),
+        device_plugins=space.outside(DEVICE_PLUGINS),
+        manifests=space.folder / "manifests",
+    )
