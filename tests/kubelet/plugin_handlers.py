@@ -30,6 +30,12 @@ class Handler:
     async def wait_change(self, version: int) -> DeviceList:
         return await self.board.wait_change(version)
 
+    def following(self):
+        return self.board.following()
+
+    def written(self, follower, version: int) -> None:
+        self.board.written(follower, version)
+
     async def preferred(self, available, must_include, size) -> Sequence[str]:
         answer = self.prefer(available, must_include, size)
         return await answer if hasattr(answer, "__await__") else answer

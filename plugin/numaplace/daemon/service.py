@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from numaplace.daemon.changes import ChangeWatch
 from numaplace.daemon.decide import Ask, Decider, DecisionSettings
@@ -12,7 +13,7 @@ from numaplace.daemon.logs import EventLog
 from numaplace.devices.inventory import Inventory, InventoryChange
 from numaplace.devices.scan import LeftOut, Scan, Source
 from numaplace.errors import PeerError
-from numaplace.kubelet.plugin import DeviceBoard, DeviceList
+from numaplace.kubelet.devicelist import DeviceBoard, DeviceList, Follower
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import ContainerEdits, combine
 from numaplace.model.names import DeviceId, ResourceName, Strategy
@@ -67,6 +68,14 @@ class ResourceService:
     async def wait_change(self, version: int) -> DeviceList:
         """Return the list once its version is another one."""
         return await self._board.wait_change(version)
+
+    def following(self) -> AbstractContextManager[Follower]:
+        """Count a ListAndWatch stream as open."""
+        return self._board.following()
+
+    def written(self, follower: Follower, version: int) -> None:
+        """Take note that a stream has written this version."""
+        self._board.written(follower, version)
 
     async def preferred(
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar, cast
 
 import grpc
@@ -25,7 +25,7 @@ from grpc import aio
 from numaplace.errors import PeerError
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.api import deviceplugin_pb2_grpc as rpc
-from numaplace.kubelet.devicelist import DeviceBoard, DeviceList
+from numaplace.kubelet.devicelist import DeviceBoard, DeviceList, Follower
 from numaplace.kubelet.preference import complaint_about_answer, complaint_about_request, fallback
 from numaplace.kubelet.render import container_response, device_list, plugin_options
 from numaplace.model.device import ContainerEdits
@@ -59,6 +59,14 @@ class PluginHandler(Protocol):
 
     async def wait_change(self, version: int) -> DeviceList:
         """Return the current list once its version is another one (``DeviceBoard.wait_change``)."""
+        ...
+
+    def following(self) -> AbstractContextManager[Follower]:
+        """Count a stream as open (``DeviceBoard.following``)."""
+        ...
+
+    def written(self, follower: Follower, version: int) -> None:
+        """Take note that a stream has written this version (``DeviceBoard.written``)."""
         ...
 
     async def preferred(
@@ -103,8 +111,11 @@ class DevicePluginService(rpc.DevicePluginServicer):
     async def ListAndWatch(  # noqa: N802
         self, request: pb.Empty, context: _Context
     ) -> AsyncIterator[pb.ListAndWatchResponse]:
-        """Send the full list at once, then each changed one, until the kubelet or ``drain`` ends it."""
-        with self._counted_stream():
+        """Send the full list at once, then each changed one, until the kubelet or ``drain`` ends it.
+
+        What was yielded has been written when the generator goes on: then the handler is told.
+        """
+        with self._counted_stream(), self._handler.following() as follower:
             sent: pb.ListAndWatchResponse | None = None
             current: DeviceList | None = None
             while not self._draining.is_set():
@@ -117,6 +128,8 @@ class DevicePluginService(rpc.DevicePluginServicer):
                 if message is not None and message != sent:
                     sent = message
                     yield message
+                if current is not None:
+                    self._handler.written(follower, current.version)
 
     async def GetPreferredAllocation(  # noqa: N802
         self, request: pb.PreferredAllocationRequest, context: _Context
