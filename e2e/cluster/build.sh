@@ -2,6 +2,8 @@
 # Builds what the cluster consists of from its Go modules, and prints one line for each: <name>=<path>. Builds are
 # kept in the end-to-end tests' cache, outside the repository, until the pinned modules or the Go version change.
 #
+#   build.sh [name ...]     all of these without names:
+#
 #   kubelet       the file (the one that e2e/run.sh builds)
 #   older_kubelet the file, two minor versions older
 #   pause         the file, the process of a pod's sandbox
@@ -11,6 +13,7 @@
 #   helm          the file (the one that `make chart` builds)
 set -euo pipefail
 cd "$(dirname "$0")"
+wanted=" ${*:-kubelet pause controlplane etcd containerd helm} "
 
 kubernetes_version=v1.37.2
 older_version=v1.35.4
@@ -26,6 +29,7 @@ command -v go >/dev/null || {
 build() {
     local name=$1 version=$2 folder=$3 flags=$4 key target started=$SECONDS
     shift 4
+    [[ $wanted == *" $name "* ]] || return 0
     go_version=$(cd "$folder" && go env GOVERSION)
     key=$({ cat "$folder"/go.mod "$folder"/go.sum "$folder"/*.go; echo "$go_version $flags"; } | sha256sum | cut -c1-12)
     target=$cache/${name#older_}-$version-$key
@@ -60,4 +64,4 @@ build containerd v2.4.2 containerd "-s -w -X $containerd_module/version.Version=
 build controlplane "$kubernetes_version" controlplane "$kubernetes_flags" \
     k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler \
     k8s.io/kubernetes/cmd/kubectl
-echo "helm=$(../../tests/chart/helm.sh)"
+if [[ $wanted == *" helm "* ]]; then echo "helm=$(../../tests/chart/helm.sh)"; fi

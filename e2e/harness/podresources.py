@@ -20,28 +20,33 @@ CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.use_local_sub
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one container holds: device ids per resource, exclusive CPUs."""
+    """What one container holds: device ids per resource, exclusive CPUs, NUMA nodes of memory per type."""
 
     devices: Mapping[str, frozenset[str]]
     cpus: frozenset[int]
+    memory: Mapping[str, frozenset[int]]
 
 
-def list_pods(socket: Path) -> dict[str, dict[str, Held]]:
-    """Return pod name -> container name -> what it holds; ``grpc.RpcError`` if the kubelet is away."""
+def list_pods(socket: Path | str) -> dict[str, dict[str, Held]]:
+    """Return pod name -> container name -> what it holds; ``grpc.RpcError`` if the kubelet is away.
+
+    ``socket``: a path, or gRPC's name of an endpoint.
+    """
     reply = _ask(socket, lambda stub: stub.List(pb.ListPodResourcesRequest(), timeout=5))
     return {pod.name: {one.name: _held(one) for one in pod.containers} for pod in reply.pod_resources}
 
 
-def allocatable_devices(socket: Path) -> dict[str, frozenset[str]]:
+def allocatable_devices(socket: Path | str) -> dict[str, frozenset[str]]:
     """Return the healthy device ids that the kubelet knows, per resource."""
     request = pb.AllocatableResourcesRequest()
     reply = _ask(socket, lambda stub: stub.GetAllocatableResources(request, timeout=5))
     return _by_resource(reply.devices)
 
 
-def _ask(socket: Path, call: Callable[[rpc.PodResourcesListerStub], T]) -> T:
+def _ask(socket: Path | str, call: Callable[[rpc.PodResourcesListerStub], T]) -> T:
+    target = socket if isinstance(socket, str) else f"unix:{socket}"
     # A channel for each call: one that is kept would wait out its back-off after a kubelet restart.
-    with grpc.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS) as channel:
+    with grpc.insecure_channel(target, options=CHANNEL_OPTIONS) as channel:
         stub = rpc.PodResourcesListerStub(channel)
         return until(lambda: _unless_limited(lambda: call(stub)), "the kubelet's rate limit to let us in")
 
@@ -57,7 +62,14 @@ def _unless_limited(call: Callable[[], T]) -> T | None:
 
 
 def _held(container: pb.ContainerResources) -> Held:
-    return Held(devices=_by_resource(container.devices), cpus=frozenset(container.cpu_ids))
+    memory: dict[str, set[int]] = {}
+    for block in container.memory:
+        memory.setdefault(block.memory_type, set()).update(node.ID for node in block.topology.nodes)
+    return Held(
+        devices=_by_resource(container.devices),
+        cpus=frozenset(container.cpu_ids),
+        memory={kind: frozenset(nodes) for kind, nodes in memory.items()},
+    )
 
 
 def _by_resource(blocks: Iterable[pb.ContainerDevices]) -> dict[str, frozenset[str]]:
