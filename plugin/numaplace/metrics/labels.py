@@ -48,6 +48,27 @@ class ReloadResult(StrEnum):
     REFUSED = "refused"
 
 
+class SteeringFailure(StrEnum):
+    """Why everything was exposed."""
+
+    DEADLINE = "deadline"
+    """The time for one Allocate was up."""
+    NO_LIST = "no-list"
+    """PodResources did not answer in time, or has not for long."""
+    UNDELIVERED = "undelivered"
+    """The kubelet did not take a list in time."""
+    ERROR = "error"
+    """Our bug; the log has it."""
+
+
+class SteeredEffect(StrEnum):
+    """What withheld topology did to a grant."""
+
+    CHANGED = "changed"
+    """Other NUMA nodes than the kubelet would have taken."""
+    SAME = "same"
+
+
 OTHER = "OTHER"
 API_CODES = frozenset(
     {

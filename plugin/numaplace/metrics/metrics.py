@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable
 
-from prometheus_client import (
-    CONTENT_TYPE_PLAIN_0_0_4,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    generate_latest,
-)
-from prometheus_client.core import Metric
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Gauge, ProcessCollector, generate_latest
 
+from numaplace.metrics.family import PREFIX, Families
 from numaplace.metrics.labels import (
     API_CODES,
     CODES,
@@ -28,45 +19,10 @@ from numaplace.metrics.labels import (
     ReloadResult,
 )
 from numaplace.metrics.live import SnapshotCollector
+from numaplace.metrics.steering import SteeringMetrics
 from numaplace.model.names import ResourceName, Strategy
 from numaplace.placement.reasons import Outcome
 from numaplace.state.snapshot import Snapshot
-
-PREFIX = "numaplace"
-DURATION_BUCKETS_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-
-M = TypeVar("M", Counter, Gauge, Histogram)
-
-
-class _Registry(CollectorRegistry):
-    """A registry without the ``_created`` series, which double every counter and are rarely read."""
-
-    def collect(self) -> Iterable[Metric]:
-        for metric in super().collect():
-            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
-            yield metric
-
-
-class _Family(Generic[M]):
-    """A labelled metric that keeps its children: looking one up is one dictionary access."""
-
-    def __init__(self, metric: M, *, labels: tuple[str, ...]) -> None:
-        self._metric: M = metric
-        self._resource_at = labels.index("resource") if "resource" in labels else None
-        self._children: dict[tuple[str, ...], M] = {}
-
-    def at(self, *values: str) -> M:
-        child = self._children.get(values)
-        if child is None:
-            child = self._children[values] = self._metric.labels(*values)
-        return child
-
-    def forget(self, resource: str) -> None:
-        if self._resource_at is None:
-            return
-        for values in [one for one in self._children if one[self._resource_at] == resource]:
-            del self._children[values]
-            self._metric.remove(*values)
 
 
 class Metrics:
@@ -76,57 +32,58 @@ class Metrics:
     """
 
     def __init__(self, *, version: str, clock: Callable[[], float]) -> None:
-        self._registry = _Registry()
-        self._families: list[_Family[Counter] | _Family[Gauge] | _Family[Histogram]] = []
+        self._families = families = Families()
+        self._registry = families.registry
+        self.steering = SteeringMetrics(families)
         self._live = SnapshotCollector(clock)
         self._registry.register(self._live)
         ProcessCollector(registry=self._registry)
-        self._decisions = self._counter(
+        self._decisions = families.counter(
             "decisions", "Answers to GetPreferredAllocation.", "resource", "strategy", "outcome"
         )
-        self._fallbacks = self._counter(
+        self._fallbacks = families.counter(
             "fallbacks", "Answers without a decision, or without live state.", "resource", "reason"
         )
-        self._alignments = self._counter(
+        self._alignments = families.counter(
             "alignments", "Answers by where their devices are.", "resource", "alignment"
         )
-        self._durations = self._histogram(
+        self._durations = families.histogram(
             "decision_duration_seconds", "Time from a request to its answer.", "resource"
         )
-        self._score_selections = self._counter(
+        self._score_selections = families.counter(
             "numa_score_selection",
             "Decisions where the score changed the NUMA nodes (KEP-6007).",
             "numa_allocation_strategy",
         )
-        self._devices = self._gauge("devices", "Devices that are offered.", "resource", "health")
-        self._left_out = self._gauge(
+        self._devices = families.gauge("devices", "Devices that are offered.", "resource", "health")
+        self._left_out = families.gauge(
             "devices_left_out", "Devices that were found and cannot be offered; the log says why.", "resource"
         )
-        self._unmatched = self._gauge("selectors_unmatched", "1 when no device matches.", "resource")
-        self._scan_failed = self._gauge(
+        self._unmatched = families.gauge("selectors_unmatched", "1 when no device matches.", "resource")
+        self._scan_failed = families.gauge(
             "device_scan_failed", "1 when the last look at the host failed.", "resource"
         )
-        self._registrations = self._counter(
+        self._registrations = families.counter(
             "registrations", "Registrations with the kubelet.", "resource", "result"
         )
-        self._registered = self._gauge("registered", "1 while the kubelet knows the resource.", "resource")
-        self._podresources = self._counter(
+        self._registered = families.gauge("registered", "1 while the kubelet knows the resource.", "resource")
+        self._podresources = families.counter(
             "podresources_calls", "Calls of the kubelet's PodResources API.", "method", "code"
         )
-        self._restarts = self._counter("task_restarts", "Tasks that ended and were started again.", "task")
-        self._reloads = self._counter("reloads", "Reloads of the configuration.", "result")
+        self._restarts = families.counter("task_restarts", "Tasks that ended and were started again.", "task")
+        self._reloads = families.counter("reloads", "Reloads of the configuration.", "result")
         for result in ReloadResult:
             self._reloads.at(result)
-        self._cluster_calls = self._counter(
+        self._cluster_calls = families.counter(
             "cluster_watch_calls", "Lists and watches of this node's pods at the API server.", "call", "code"
         )
-        self._events = self._counter("events", "Events on pods.", "result")
+        self._events = families.counter("events", "Events on pods.", "result")
         self._inotify = Gauge(
             f"{PREFIX}_inotify_available",
             "0 when sockets are watched by polling only.",
             registry=self._registry,
         )
-        self._gauge("build_info", "Always 1.", "version").at(version).set(1)
+        families.gauge("build_info", "Always 1.", "version").at(version).set(1)
 
     def decided(
         self,
@@ -211,8 +168,7 @@ class Metrics:
 
     def forget(self, resource: ResourceName) -> None:
         """Remove the series of a resource that is no longer configured."""
-        for family in self._families:
-            family.forget(resource)
+        self._families.forget(resource)
 
     def names(self) -> tuple[str, ...]:
         """Return the name of every family, with the ``_total`` of counters, sorted."""
@@ -226,21 +182,3 @@ class Metrics:
     def render(self) -> tuple[bytes, str]:
         """Return the text exposition and its content type."""
         return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
-
-    def _counter(self, name: str, text: str, *labels: str) -> _Family[Counter]:
-        metric = Counter(f"{PREFIX}_{name}", text, labels, registry=self._registry)
-        return self._keep(_Family(metric, labels=labels))
-
-    def _gauge(self, name: str, text: str, *labels: str) -> _Family[Gauge]:
-        metric = Gauge(f"{PREFIX}_{name}", text, labels, registry=self._registry)
-        return self._keep(_Family(metric, labels=labels))
-
-    def _histogram(self, name: str, text: str, *labels: str) -> _Family[Histogram]:
-        metric = Histogram(
-            f"{PREFIX}_{name}", text, labels, registry=self._registry, buckets=DURATION_BUCKETS_SECONDS
-        )
-        return self._keep(_Family(metric, labels=labels))
-
-    def _keep(self, family: _Family[M]) -> _Family[M]:
-        self._families.append(family)
-        return family

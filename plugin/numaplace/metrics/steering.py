@@ -1,0 +1,94 @@
+"""Metrics of steering. What is withheld is set when somebody looks; the rest counts as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from numaplace.metrics.family import PREFIX, Families
+from numaplace.metrics.labels import SteeredEffect, SteeringFailure
+from numaplace.model.names import ResourceName
+
+STEERS = "withheld"
+"""``outcome`` of a decision that withholds something; all others are a reason (``steering.reasons``)."""
+
+Withheld = Mapping[ResourceName, Mapping[int, int]]
+"""By resource and NUMA node, how many devices show no topology."""
+
+
+class SteeringMetrics:
+    """Methods are called on the event loop."""
+
+    def __init__(self, families: Families) -> None:
+        self._live = _WithheldCollector()
+        families.registry.register(self._live)
+        self._decisions = families.counter(
+            "steering_decisions", "Decisions on what topology to withhold.", "outcome"
+        )
+        self._durations = families.histogram(
+            "steering_prediction_duration_seconds", "Time to predict and decide what to withhold."
+        )
+        self._lists = families.counter(
+            "steering_lists", "Device lists sent because what is withheld changed.", "resource"
+        )
+        self._grants = families.counter(
+            "steering_grants", "Devices granted while something was withheld.", "resource", "effect"
+        )
+        self._failures = families.counter(
+            "steering_failures", "Times that everything was exposed for want of time or sense.", "reason"
+        )
+        for reason in SteeringFailure:
+            self._failures.at(reason)
+        self._trips = families.counter(
+            "steering_breaker_trips", "Pods refused while topology was withheld."
+        ).at()
+
+    def decided(self, reasons: Iterable[str], *, steers: bool, duration_seconds: float) -> None:
+        """Count a decision: once for what is withheld, once for each reason why more is not."""
+        for outcome in sorted({*reasons, *([STEERS] if steers else [])}):
+            self._decisions.at(outcome).inc()
+        self._durations.at().observe(duration_seconds)
+
+    def sent(self, resource: ResourceName) -> None:
+        """Count a list that was sent for steering."""
+        self._lists.at(resource).inc()
+
+    def granted(self, resource: ResourceName, effect: SteeredEffect) -> None:
+        """Count a grant and what steering did to it."""
+        self._grants.at(resource, effect).inc()
+
+    def failed(self, reason: SteeringFailure) -> None:
+        """Count that everything was exposed."""
+        self._failures.at(reason).inc()
+
+    def tripped(self) -> None:
+        """Count that the circuit breaker opened."""
+        self._trips.inc()
+
+    def set_state(self, withheld: Withheld, *, breaker_open: bool | None) -> None:
+        """Set what is withheld now; ``breaker_open`` is ``None`` where steering is off."""
+        self._live.withheld, self._live.breaker_open = withheld, breaker_open
+
+
+class _WithheldCollector(Collector):
+    def __init__(self) -> None:
+        self.withheld: Withheld = {}
+        self.breaker_open: bool | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        devices = GaugeMetricFamily(
+            f"{PREFIX}_steering_withheld_devices",
+            "Free devices that are published without topology.",
+            labels=("resource", "numa_node"),
+        )
+        for resource, nodes in self.withheld.items():
+            for node, count in nodes.items():
+                devices.add_metric((resource, str(node)), count)
+        breaker = GaugeMetricFamily(
+            f"{PREFIX}_steering_breaker_open", "1 while nothing is withheld because a pod was refused."
+        )
+        if self.breaker_open is not None:
+            breaker.add_metric((), float(self.breaker_open))
+        return (devices, breaker)
