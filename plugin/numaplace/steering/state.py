@@ -95,6 +95,15 @@ def state_of(
         return StateUnknown(str(unknown))
 
 
+def cpu_state_of(snapshot: Snapshot, policy: CpuPolicy) -> CpuState | StateUnknown:
+    """Rebuild the CPU manager's state alone, by the same rules."""
+    try:
+        _refuse_pod_level(snapshot.pods)
+        return _cpu_state(snapshot, policy)
+    except _UnknownError as unknown:
+        return StateUnknown(str(unknown))
+
+
 def _refuse_pod_level(pods: Sequence[PodUse]) -> None:
     """Refuse pods with pod-level CPUs or memory: the managers' ports have that alpha gate off."""
     for pod in pods:

@@ -100,6 +100,13 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     ),
     Reason.HEADROOM: lambda one: f"too little headroom on {_node(one)}{_for(one)}",
     Reason.UNDER_ADMISSION: lambda _: "a container under admission may still need what would be withheld",
+    Reason.HELD_OFF: lambda one: (
+        f"a pod was refused while topology was withheld{f': {one.what}' if one.what else ''}"
+    ),
+    Reason.KUBELET_STARTED: lambda one: (
+        f"the kubelet has just started{f': {one.what}' if one.what else ' and admits its pods again'}"
+    ),
+    Reason.FAILED: lambda one: f"the last attempt failed: {one.what}",
     Reason.TOO_MANY: lambda one: f"too much to predict: {one.what}",
     Reason.MAY_SPAN: lambda _: (
         "no shape is known, and under this policy a request may span NUMA nodes: declare steering.requests"

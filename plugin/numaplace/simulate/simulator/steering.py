@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections import Counter
 
 from numaplace.managers.admission import Scope
-from numaplace.managers.cpu.static import exclusive_cpus, pod_exclusive_cpus
-from numaplace.managers.memory.requests import container_requests, is_placed, pod_requests
-from numaplace.managers.pod import Amounts, Container, Pod
+from numaplace.managers.pod import Container, Pod
 from numaplace.model.mask import mask_of
-from numaplace.model.names import CPU, ResourceName
+from numaplace.model.names import ResourceName
 from numaplace.simulate.scenario.records import KubeletSettings, PlacementSettings
 from numaplace.simulate.simulator.managers import Managers
 from numaplace.simulate.simulator.node import SimulatedNode
@@ -22,7 +20,8 @@ from numaplace.simulate.simulator.results import Steered
 from numaplace.steering.choose import SteeringSettings, choose
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.predict import predict
-from numaplace.steering.shape import REMEMBERED_SHAPES, Shape, is_compute
+from numaplace.steering.shape import REMEMBERED_SHAPES, Shape
+from numaplace.steering.specs import amounts_of, shape_of
 from numaplace.steering.state import DeviceGroup, DeviceGroups, SteeringState
 
 
@@ -72,7 +71,7 @@ class Steering:
         state = state_of_node(self._node)
         decision = choose(self._known, [state], self._declared or self._seen, settings=self._settings)
         self._node.publish(decision.withheld)
-        unit = shape_of(pod, Scope.POD) if container is None else Shape.of(_amounts(pod, container))
+        unit = shape_of(pod, Scope.POD) if container is None else Shape.of(amounts_of(pod, container))
         stock = None
         if any(resource in decision.withheld for resource in unit.total):
             known = (one.stock for one in decision.shapes if one.shape == unit)
@@ -98,24 +97,3 @@ def _groups(node: SimulatedNode, resource: ResourceName) -> DeviceGroups:
         healthy[mask] += device.healthy
         allocated[mask] += device.healthy and device.id in in_use
     return tuple(DeviceGroup(mask, total[mask], healthy[mask], allocated[mask]) for mask in sorted(total))
-
-
-def shape_of(pod: Pod, scope: Scope) -> Shape:
-    """Return what a pod asks for, as the Topology Manager counts it: at once, or container by container."""
-    if scope is Scope.POD and pod.init_containers:
-        return _without_empty(Shape.of(_amounts(pod, None)))
-    return _without_empty(Shape.of(*(_amounts(pod, container) for container in pod.in_order)))
-
-
-def _without_empty(shape: Shape) -> Shape:
-    return Shape(tuple(filter(None, shape.containers)))
-
-
-def _amounts(pod: Pod, container: Container | None) -> dict[ResourceName, int]:
-    """Return a container's amounts, or the whole pod's: whole CPUs and bytes of the managers, devices."""
-    limits: Amounts = pod.effective_limits if container is None else container.limits
-    amounts = {resource: amount for resource, amount in limits.items() if not is_compute(resource)}
-    if is_placed(pod):
-        amounts |= pod_requests(pod) if container is None else container_requests(container)
-        amounts[CPU] = pod_exclusive_cpus(pod) if container is None else exclusive_cpus(pod, container)
-    return amounts

@@ -1,0 +1,49 @@
+"""Whether anything may still be under admission, and which pods are done with it for sure.
+
+The rules of ``state.admission`` prove a pod done once another one comes after it; the last one has no
+successor. So a pod also counts as done when Lists have shown it unchanged for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from numaplace.model.names import PodKey
+from numaplace.model.podresources import PodUse
+
+QUIET_SECONDS = 1.0
+"""Longer than the admission of a container, unless a vendor's plugin is slow."""
+
+Uses = tuple[PodUse, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuietLog:
+    """Since when the pods that may be under admission look as they do. ``observed`` gives the next value."""
+
+    _since: Mapping[PodKey, tuple[Uses, float]] = field(default_factory=dict, repr=False)
+
+    def observed(
+        self, pods: Sequence[PodUse], complete: Collection[PodKey], *, taken_at_seconds: float
+    ) -> QuietLog:
+        """Note a List, and the pods in it that are done (``AdmissionLog.complete``)."""
+        open_: dict[PodKey, Uses] = {}
+        for pod in pods:
+            if pod.key not in complete:
+                open_[pod.key] = (*open_.get(pod.key, ()), pod)
+        since: dict[PodKey, tuple[Uses, float]] = {}
+        for key, uses in open_.items():
+            before = self._since.get(key)
+            since[key] = before if before and _same(before[0], uses) else (uses, taken_at_seconds)
+        return QuietLog(since)
+
+    def moving(self, taken_at_seconds: float) -> frozenset[PodKey]:
+        """Return the pods that may still be under admission, by the List taken then."""
+        return frozenset(
+            key for key, (_, since) in self._since.items() if taken_at_seconds - since < QUIET_SECONDS
+        )
+
+
+def _same(before: Uses, now: Uses) -> bool:
+    return len(before) == len(now) and all(a is b or a == b for a, b in zip(before, now, strict=True))

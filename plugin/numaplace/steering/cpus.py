@@ -1,0 +1,34 @@
+"""Where the kubelet will take a container's exclusive CPUs from, when no Topology Manager tells it where.
+
+Under policy ``none`` the static CPU manager chooses by itself, after the devices, and what it will choose
+follows from what is free. GetPreferredAllocation comes before: devices can go where the CPUs will be.
+"""
+
+from __future__ import annotations
+
+from numaplace.engine.hint import ANY_NODE
+from numaplace.errors import AllocationError
+from numaplace.managers.cpu.policy import CpuPolicy
+from numaplace.managers.cpu.state import CpuState
+from numaplace.managers.pod import Pod
+from numaplace.model.mask import mask_of
+from numaplace.model.topology import NumaTopology
+
+
+def cpus_ahead(
+    policy: CpuPolicy, state: CpuState, pod: Pod, container: str, *, topology: NumaTopology
+) -> int:
+    """Return the mask of the NUMA nodes of the CPUs that the named container will get; 0 if none or unknown.
+
+    Only right under Topology Manager policy ``none``. CPUs that a finished init container leaves to its pod
+    are not in a state that is rebuilt from PodResources (``state.cpu_state_of``), so not counted on.
+    """
+    found = next((one for one in pod.in_order if one.name == container), None)
+    if found is None:
+        return 0
+    try:
+        cpus = policy.allocate(state, pod, found, ANY_NODE).cpus(pod.uid, container)
+    except AllocationError:
+        return 0
+    home = topology.node_of_cpu()
+    return mask_of({home[cpu] for cpu in cpus or () if cpu in home})
