@@ -13,7 +13,7 @@
 #   helm          the file (the one that `make chart` builds)
 set -euo pipefail
 cd "$(dirname "$0")"
-wanted=" ${*:-kubelet pause controlplane etcd containerd helm} "
+wanted=" ${*:-kubelet older_kubelet pause controlplane etcd containerd helm} "
 
 kubernetes_version=v1.37.2
 older_version=v1.35.4
