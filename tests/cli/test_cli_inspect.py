@@ -62,6 +62,37 @@ def test_colour_on_a_terminal_only_and_not_against_the_users_wish(terminal, sysf
     assert terminal(TERM="dumb")(*argv).out == EXPECTED_TABLE
 
 
+def listed_one_by_one(reply):
+    """As a real kubelet lists devices: a block for each."""
+    for pod in reply["podResources"]:
+        for container in pod["containers"]:
+            container["devices"] = [
+                {**block, "deviceIds": [one]}
+                for block in container.get("devices", [])
+                for one in block["deviceIds"]
+            ]
+    return reply
+
+
+def test_devices_that_are_listed_one_by_one_are_shown_together(run, sysfs, tmp_path):
+    reply = listed_one_by_one(json.loads((CASE / "list.json").read_text()))
+    (tmp_path / "list.json").write_text(json.dumps(reply))
+    (tmp_path / "allocatable.json").write_text((CASE / "allocatable.json").read_text())
+    result = run("inspect", "--socket", f"fake:{tmp_path}", "--sysfs", str(sysfs))
+    assert result.out == EXPECTED_TABLE
+
+
+def test_many_long_ids_are_wrapped(run, sysfs, tmp_path):
+    ids = [f"GPU-{number:08}-9689-5f8f-a4c5-120586f1eea1" for number in range(4)]
+    block = {"resourceName": "nvidia.com/gpu", "deviceIds": ids, "topology": {"nodes": [{}]}}
+    pod = {"namespace": "default", "name": "p", "containers": [{"name": "main", "devices": [block]}]}
+    (tmp_path / "list.json").write_text(json.dumps({"podResources": [pod]}))
+    (tmp_path / "allocatable.json").write_text("{}")
+    result = run("inspect", "--socket", f"fake:{tmp_path}", "--sysfs", str(sysfs))
+    assert all(one in result.out for one in ids)
+    assert max(map(len, result.out.splitlines())) < 140
+
+
 def test_a_node_without_holders(run, sysfs, tmp_path):
     (tmp_path / "list.json").write_text("{}")
     (tmp_path / "allocatable.json").write_text("{}")

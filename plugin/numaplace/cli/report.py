@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from numaplace.cli.table import YELLOW, human_bytes, paint, render_table
 from numaplace.model.mask import nodes_of
-from numaplace.model.names import CPU, MEMORY, ResourceName, is_memory
+from numaplace.model.names import CPU, MEMORY, DeviceId, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, DeviceBlock, MemoryBlock, PodUse
 from numaplace.model.ranges import ranges
 from numaplace.state.snapshot import Snapshot
 
 NOTHING = "-"
+_DEVICES_WIDTH = 90
 
 
 def unit_of(resource: ResourceName) -> str:
@@ -82,8 +84,8 @@ def _container(snapshot: Snapshot, container: ContainerUse) -> dict[str, Any]:
         "name": container.name,
         "numaNodes": list(nodes_of(snapshot.container_mask(container))),
         "devices": [
-            {"resource": block.resource, "ids": sorted(block.ids), "numaNodes": list(block.nodes)}
-            for block in sorted(container.devices, key=lambda block: (block.resource, sorted(block.ids)))
+            {"resource": block.resource, "ids": list(block.ids), "numaNodes": list(block.nodes)}
+            for block in _device_blocks(container)
         ],
         "cpus": sorted(container.cpus),
         "memory": _memory(container.memory),
@@ -155,7 +157,7 @@ def _pod_level(pod: PodUse) -> bool:
 def _container_row(snapshot: Snapshot, container: ContainerUse, *, colour: bool) -> tuple[str, ...]:
     nodes = nodes_of(snapshot.container_mask(container))
     shown = paint(ranges(nodes), YELLOW, colour=colour and len(nodes) > 1)
-    devices = "\n".join(sorted(_devices(block) for block in container.devices))
+    devices = "\n".join(map(_devices, _device_blocks(container)))
     return (
         container.name,
         shown or NOTHING,
@@ -165,8 +167,20 @@ def _container_row(snapshot: Snapshot, container: ContainerUse, *, colour: bool)
     )
 
 
+def _device_blocks(container: ContainerUse) -> list[DeviceBlock]:
+    """Return one block for each resource and set of NUMA nodes: kubelets list each device by itself."""
+    ids: dict[tuple[ResourceName, tuple[int, ...]], list[DeviceId]] = {}
+    for block in container.devices:
+        ids.setdefault((block.resource, block.nodes), []).extend(block.ids)
+    blocks = (DeviceBlock(resource, tuple(sorted(one)), nodes) for (resource, nodes), one in ids.items())
+    return sorted(blocks, key=lambda block: (block.resource, block.ids))
+
+
 def _devices(block: DeviceBlock) -> str:
-    return f"{block.resource}: {' '.join(sorted(block.ids))}"
+    text = f"{block.resource}: {' '.join(block.ids)}"
+    return textwrap.fill(
+        text, _DEVICES_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _sorted_sizes(blocks: Iterable[MemoryBlock]) -> str:
