@@ -56,6 +56,15 @@ class ClusterNodes:
         unfinished.write_text(json.dumps(manifest))
         unfinished.replace(node.manifests / f"{pod.name}.json")
 
+    def delete_static(self, pod: Pod) -> None:
+        (node,) = self._nodes
+        (node.manifests / f"{pod.name}.json").unlink(missing_ok=True)
+
+    def static_name(self, pod: Pod) -> str:
+        """Return the name by which kubelet and API server know a static pod."""
+        (node,) = self._nodes
+        return f"{pod.name}-{node.name}"
+
     def _manifest(self, pod: Pod) -> Json:
         manifest: Json = pod.manifest()
         spec = manifest["spec"]

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -56,7 +56,7 @@ def _keep_logs(test: str) -> list[tuple[Path, str]]:
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[object]:
-    """The cluster. The first test installs the chart."""
+    """The cluster, with the chart installed."""
     from cluster.local import Binaries, local_cluster
     from cluster.testsite import Site
 
@@ -72,4 +72,12 @@ def site() -> Iterator[object]:
     scratch = _path("SCRATCH")
     with local_cluster(binaries, scratch) as cluster:
         kubectl = binaries.control_plane / "kubectl"
-        yield Site(cluster, helm=_path("HELM"), kubectl=kubectl, folder=scratch)
+        running = Site(cluster, helm=_path("HELM"), kubectl=kubectl, folder=scratch)
+        running.configure("most-allocated")
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def no_pods_left(site: Any) -> Iterator[None]:
+    yield
+    site.both.clear()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,14 @@ class NodeSite(ClusterNodes):
         return [path.name for path in self._device_plugins.iterdir() if path.is_socket()]
 
     def daemon_pods(self) -> list[str]:
-        fields = f"fieldSelector=spec.nodeName%3D{self.name}"
-        return [pod["metadata"]["name"] for pod in self.api.items(f"{DAEMON_PODS}?{fields}")]
+        return [pod["metadata"]["name"] for pod in self._daemon_pods()]
+
+    def daemon_sets(self) -> set[str]:
+        """The names of the DaemonSets that the node's daemon pods belong to."""
+        return {pod["metadata"]["ownerReferences"][0]["name"] for pod in self._daemon_pods()}
+
+    def _daemon_pods(self) -> list[Json]:
+        return self.api.items(f"{DAEMON_PODS}?fieldSelector=spec.nodeName%3D{self.name}")
 
     def daemon_pod(self) -> str:
         """The name of the node's one daemon pod."""
@@ -65,8 +72,20 @@ class NodeSite(ClusterNodes):
         """Run a command in the daemon's container."""
         return self._kubectl("exec", self.daemon_pod(), "--", *command)
 
-    def daemon_log(self, *options: str) -> str:
-        return self._kubectl("logs", self.daemon_pod(), *options)
+    def daemon_log(self) -> list[Json]:
+        """What the node's daemon has logged, line after line."""
+        return [json.loads(line) for line in self._kubectl("logs", self.daemon_pod()).splitlines()]
+
+    def decisions(self, pod: str) -> list[Json]:
+        """The daemon's log of the decisions that it attributes to a pod."""
+        lines = self.daemon_log()
+        return [one for one in lines if one["event"] == "decision" and one["pod"] == f"default/{pod}"]
+
+    def metrics(self) -> dict[str, float]:
+        """The daemon's metrics by series, through the API server as kubectl reaches any pod."""
+        path = f"{DAEMON_PODS}/{self.daemon_pod()}:http/proxy/metrics"
+        lines = (line for line in self.api.text(path).splitlines() if not line.startswith("#"))
+        return {series: float(value) for series, value in (line.rsplit(" ", 1) for line in lines)}
 
 
 class Site:
@@ -81,7 +100,27 @@ class Site:
         self.both = ClusterNodes(self.api, cluster.nodes)
         self._kubectl = kubectl
         self._env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
-        self._values = cluster.values
+        self._needed = cluster.values
+        self._values: Mapping[str, object] | None = None
+
+    def configure(self, strategy: str, *, node_configs: Sequence[Mapping[str, object]] = ()) -> None:
+        """Have the chart installed with this configuration, and wait until it is everywhere."""
+        values = self.values(strategy) | {"nodeConfigs": list(node_configs)}
+        if self._values is None:
+            self._install(values)
+        elif values != self._values:
+            self.helm.upgrade(values)
+        self._values = values
+        self.wait_rolled_out()
+
+    def _install(self, values: Mapping[str, object]) -> None:
+        labels = {"pod-security.kubernetes.io/enforce": "privileged"}
+        metadata = {"name": NAMESPACE, "labels": labels}
+        self.api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.helm.install(values)
+
+    def uninstall(self) -> None:
+        self.helm.uninstall()
 
     def values(self, strategy: str) -> dict[str, object]:
         """Return the chart's values for all cards of the nodes."""
@@ -93,7 +132,7 @@ class Site:
             "resources": [{"name": name, **source} for name, source in SOURCES.items()],
         }
         image = {"repository": IMAGE_REPOSITORY, "tag": IMAGE_TAG, "pullPolicy": "Never"}
-        return merged({"image": image, "config": config}, self._values)
+        return merged({"image": image, "config": config}, self._needed)
 
     def wait_rolled_out(self) -> None:
         """Wait until one current daemon pod is Ready on each node, and each kubelet has every device."""

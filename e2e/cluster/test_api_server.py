@@ -1,0 +1,81 @@
+"""What the daemon has of the API server: the requests of pods while it is there, nothing while it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from cluster.api import Json
+from cluster.testsite import Site
+from harness.flows import run_one_by_one
+from harness.hardware import NVIDIA, VF
+from harness.pods import Container, Pod, unique
+from harness.waiters import until
+
+
+@pytest.fixture
+def static_pods(site: Site) -> Iterator[list[Pod]]:
+    """Three pods for the first kubelet alone. At the end they are gone again."""
+    pods = [Pod.of(unique("static"), {VF: 1, NVIDIA: 1}) for _ in range(3)]
+    yield pods
+    for pod in pods:
+        site.node.delete_static(pod)
+    names = {site.node.static_name(pod) for pod in pods}
+    until(lambda: not names & site.node.held().keys(), "the static pods to be gone", limit_seconds=60)
+
+
+def test_request_of_a_pod_is_known(site: Site) -> None:
+    containers = (Container("net", {VF: 2}), Container("train", {VF: 1, NVIDIA: 2}))
+    pod = Pod(unique("known"), containers)
+    run_one_by_one(site.node, [pod], limit_seconds=60)
+    asked = {
+        (one["container"], one["resource"]): one["request"]
+        for one in until(lambda: site.node.decisions(pod.name), "decisions for the pod")
+    }
+    assert asked == {
+        ("net", VF): {VF: 2},
+        ("train", VF): {VF: 1, NVIDIA: 2},
+        ("train", NVIDIA): {VF: 1, NVIDIA: 2},
+    }
+    event = until(lambda: site.node.event(pod.name, "NUMAPlaced"), "an Event", detail=site.node.daemon_log)
+    print(event["message"])
+
+
+def test_placement_goes_on_without_the_api_server(site: Site, static_pods: list[Pod]) -> None:
+    site.configure("most-allocated")
+    node = site.node
+    lines, failed = len(node.daemon_log()), _failed_watches(site)
+    names = [node.static_name(pod) for pod in static_pods]
+    with site.api_server_away():
+        for pod, name in zip(static_pods, names, strict=True):
+            node.create_static(pod)
+            until(lambda name=name: node.held().get(name), f"{name} to be admitted", limit_seconds=60)
+        placed = node.placement()
+    assert len(frozenset.union(*(placed.nodes(name) for name in names))) == 1
+
+    for name in names:
+        until(
+            lambda name=name: node.event(name, "NUMAPlaced"),
+            f"the Event of {name}",
+            limit_seconds=90,
+            detail=node.daemon_log,
+        )
+    assert _failed_watches(site) - failed > 1
+    told = node.daemon_log()[lines:]
+    assert len([one for one in told if one["event"] == "decision"]) >= len(names)
+    assert _troubles(told) == ["pods cannot be watched; trying on, decisions rest on PodResources"]
+    assert [one["event"] for one in told].count("pods are watched again") == 1
+    after = Pod.of(unique("after"), {NVIDIA: 1})
+    run_one_by_one(node, [after], limit_seconds=60)
+    assert [one["request"] for one in node.decisions(after.name)] == [{NVIDIA: 1}]
+
+
+def _troubles(lines: list[Json]) -> list[str]:
+    return [one["event"] for one in lines if one["level"] != "info"]
+
+
+def _failed_watches(site: Site) -> float:
+    calls = {
+        name: value for name, value in site.node.metrics().items() if "cluster_watch_calls_total" in name
+    }
+    return sum(value for name, value in calls.items() if 'code="OK"' not in name)
