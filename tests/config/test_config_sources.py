@@ -22,6 +22,7 @@ OTHER_VALUES = {
     "strategy": "most-allocated",
     "weights": "cpu=3",
     "preferClosestNUMANodes": "true",
+    "followCPUs": "false",
     "maxAllowableNUMANodes": "9",
     "deadline": "50ms",
     "rescanInterval": "30s",

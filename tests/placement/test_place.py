@@ -215,6 +215,28 @@ def test_room_for_devices_counts_more_than_room_for_cpus():
     assert (nodes_of(placement.mask), placement.rest) == ((1,), {GPU: 1})
 
 
+@pytest.mark.parametrize(
+    ("cpus", "asked", "expected"),
+    [
+        pytest.param({1}, 1, (1,), id="there"),
+        pytest.param({1, 2}, 1, (1,), id="on-two-nodes-either-will-do"),
+        pytest.param({1, 2}, 5, (1, 2), id="on-two-nodes-and-so-are-the-devices"),
+        pytest.param({3}, 1, (0,), id="where-no-device-is"),
+        pytest.param(set(), 1, (0,), id="unknown"),
+    ],
+)
+def test_devices_go_where_the_cpus_will_be(cpus, asked, expected):
+    node = Node({0: {"nvidia.com/gpu": 1}, 1: {}, 2: {}, 3: {"nvidia.com/gpu": 4}}, gpu=4)
+    placement = node.place(GPU, asked, strategy="most-allocated", cpus=mask_of(cpus))
+    assert nodes_of(placement.mask) == expected
+
+
+def test_the_reason_names_the_cpus():
+    node = Node({0: {"nvidia.com/gpu": 1}, 1: {}}, gpu=4)
+    placement = node.place(GPU, 1, strategy="most-allocated", cpus=mask_of([1]))
+    assert why(placement) == "beside the CPUs that the kubelet will give the container: NUMA 1"
+
+
 def test_cpus_that_no_node_has_free_leave_the_choice_to_the_strategy():
     node = Node({0: {"cpu": 64, "nvidia.com/gpu": 1}, 1: {"cpu": 64}}, gpu=4)
     rest = {ResourceName("cpu"): 4}

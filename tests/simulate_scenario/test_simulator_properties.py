@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numaplace.simulate.scenario.kinds import parse_cpu_list
 from numaplace.simulate.scenario.load import parse_scenario
-from numaplace.simulate.scenario.records import Delete
+from numaplace.simulate.scenario.records import Create, Delete
 from numaplace.simulate.simulator.document import run_document, step_document
 from numaplace.simulate.simulator.results import Created
 from numaplace.simulate.simulator.run import Simulator, simulate
@@ -142,7 +143,17 @@ def test_a_refused_pod_changes_nothing_and_all_deleted_is_as_new(document):
             assert _comparable(simulator) == before
     for pod in tuple(simulator.node.kubelet.pods.values()):
         simulator.play(Delete(pod.name), number=99)
-    assert simulator.node.use() == new
+    after = simulator.node.use()
+    if any(isinstance(step, Create) and step.pod.init_containers for step in scenario.steps):
+        # The kubelet's own account: memory that an init container left to its pod may never come free again.
+        after, new = (
+            [replace(node, allocated=_without_memory(node)) for node in use] for use in (after, new)
+        )
+    assert list(after) == list(new)
+
+
+def _without_memory(node):
+    return {name: amount for name, amount in node.allocated.items() if name != "memory"}
 
 
 @settings(max_examples=30, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from numaplace.cli.console import Console
 from numaplace.cli.main import main
 from numaplace.managers.device_manager import PodUid
+from numaplace.model.names import CPU
 from numaplace.simulate.scenario.load import parse_scenario
 from numaplace.simulate.scenario.records import Create
 from numaplace.simulate.simulator.document import run_document, step_document
@@ -148,11 +150,21 @@ def test_what_is_not_withheld_has_a_reason_and_the_prediction_holds(document):
             decision = one.decision
             assert decision.withheld or decision.refusals
             container = next((c for c in step.containers if c.name == one.container), None)
-            outlooks = [
-                look for look in decision.shapes if dict(look.shape.total).keys() == set(one.resources)
-            ]
-            if container is not None and step.admitted and len(decision.shapes) == len(outlooks) == 1:
-                assert outlooks[0].steered.mask == container.affinity
+            if container is None or not step.admitted:
+                continue
+            got = _amounts(container)
+            for look in decision.shapes:
+                if dict(look.shape.total) == got:
+                    assert look.steered.mask == container.affinity
+
+
+def _amounts(container):
+    """What an admitted container got is what it asked for."""
+    amounts = Counter({resource: len(held.ids) for resource, held in container.devices.items()})
+    amounts.update({CPU: len(container.cpus)} if container.cpus else {})
+    for block in container.memory:
+        amounts[block.type] += block.size_bytes
+    return dict(amounts)
 
 
 def test_under_policy_none_it_is_the_plugin_that_chooses_and_says_so():

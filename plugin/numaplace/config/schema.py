@@ -224,6 +224,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     prefer_closest: Annotated[
         bool, Leaf(BOOL, "among equally wide sets of NUMA nodes prefer the closest (KEP-3545)")
     ] = msgspec.field(default=False, name="preferClosestNUMANodes")
+    follow_cpus: Annotated[
+        bool,
+        Leaf(
+            BOOL,
+            "under Topology Manager policy none, put devices beside the CPUs that the container will get",
+        ),
+    ] = msgspec.field(default=True, name="followCPUs")
     max_allowable_numa_nodes: Annotated[
         int, Leaf(integer(8, 64), "largest number of NUMA nodes that is accepted")
     ] = msgspec.field(default=8, name="maxAllowableNUMANodes")

@@ -21,10 +21,8 @@ from numaplace.placement.candidates import candidate_masks
 from numaplace.placement.index import DeviceIndex
 from numaplace.placement.pick import pick_devices
 from numaplace.placement.reasons import Candidate, Outcome, Placement
+from numaplace.placement.together import Amounts, Together, keep_together
 from numaplace.state.snapshot import Snapshot
-
-Amounts = Mapping[ResourceName, int]
-"""Devices, whole CPUs, bytes of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,7 @@ class PlacementRequest:
     ``held`` is the mask of NUMA nodes that the asking container has devices on already; 0 if none or unknown.
     ``rest`` are the other resources, with amounts, that the container has still to be given. ``requested``
     are the names of all that it asks for, if its spec is known; ``None``: then ``rest`` is a guess.
+    ``cpus`` is the mask of the NUMA nodes that its exclusive CPUs will come from; 0 if none or unknown.
     ``freed_at`` holds the time in seconds at which a device was freed; absent = never seen in use.
     """
 
@@ -43,6 +42,7 @@ class PlacementRequest:
     held: int = 0
     rest: Amounts = field(default_factory=dict)
     requested: frozenset[ResourceName] | None = None
+    cpus: int = 0
     freed_at: Mapping[DeviceId, float] = field(default_factory=dict)
 
 
@@ -96,7 +96,8 @@ def place(
         rule=chosen.rule,
         candidates=chosen.candidates,
         held=request.held,
-        rest=chosen.rest,
+        rest=chosen.together.rest,
+        cpus=chosen.together.cpus,
         requested=request.requested,
     )
 
@@ -136,7 +137,7 @@ class _Chosen:
     structural: int | None
     rule: Rule | None
     candidates: tuple[Candidate, ...]
-    rest: Mapping[ResourceName, int] = field(default_factory=dict)
+    together: Together
 
 
 def _choose_mask(
@@ -154,15 +155,17 @@ def _choose_mask(
     required = [index.mask.get(device_id, 0) for device_id in musts]
     masks = candidate_masks(counts, request.size, required=required, topology=topology)
     if not masks:
-        return _Chosen(None, None, None, ())
-    suited, rest = _with_room(
-        [mask for mask in masks if _follows(mask, request.held)] or list(masks), request.rest, snapshot
+        return _Chosen(None, None, None, (), Together(()))
+    together = keep_together(
+        masks, held=request.held, rest=request.rest, cpus=request.cpus, snapshot=snapshot
     )
     candidates = []
     for mask in masks:
         scores = scorer.scores(mask)
         candidates.append(
-            Candidate(mask=mask, preferred=mask in suited, score=scorer.aggregate(scores), scores=scores)
+            Candidate(
+                mask=mask, preferred=mask in together.masks, score=scorer.aggregate(scores), scores=scores
+            )
         )
     selection = select(
         (Hint(c.mask, c.preferred, c.score) for c in candidates),
@@ -172,38 +175,11 @@ def _choose_mask(
         best_non_preferred=width(masks[0]),
     )
     assert selection is not None  # noqa: S101 - there is at least one candidate and none is empty
-    return _Chosen(selection.chosen.mask, selection.structural.mask, selection.rule, tuple(candidates), rest)
+    return _Chosen(
+        selection.chosen.mask, selection.structural.mask, selection.rule, tuple(candidates), together
+    )
 
 
 def _follows(mask: int, held: int) -> bool:
     """Whether the mask keeps a container on the nodes that it is on: inside them, or around all of them."""
     return held in (0, mask & held) or mask & held == mask
-
-
-def _with_room(
-    masks: list[int], rest: Amounts, snapshot: Snapshot | None
-) -> tuple[list[int], dict[ResourceName, int]]:
-    """Return the masks with room for what is still to come, and the part of ``rest`` that others lack.
-
-    Devices count first: there numaplace decides. Exclusive CPUs and memory are then a reason, too, although
-    under Topology Manager policy ``none`` the kubelet takes them without regard to the devices: on a node
-    without free ones they cannot be beside the devices, and the study (docs/fragmentation.md) shows what that
-    costs. What no mask has room for, and resources without state, tell no masks apart.
-    """
-    passed_over_for: dict[ResourceName, int] = {}
-    if snapshot is None:
-        return masks, passed_over_for
-    of_devices = {name: amount for name, amount in rest.items() if name in snapshot.device_states}
-    of_compute = {
-        name: amount for name, amount in rest.items() if name in snapshot.tallies and name not in of_devices
-    }
-    for wanted in (of_devices, of_compute):
-        roomy = [mask for mask in masks if _has_room(mask, wanted, snapshot)]
-        if roomy and len(roomy) < len(masks):
-            masks = roomy
-            passed_over_for |= wanted
-    return masks, passed_over_for
-
-
-def _has_room(mask: int, wanted: Amounts, snapshot: Snapshot) -> bool:
-    return all(snapshot.usage(name, mask).free >= amount for name, amount in wanted.items())

@@ -25,8 +25,7 @@ class Outcome(StrEnum):
 class Candidate:
     """A mask that can hold the request. ``score`` is the weighted mean of ``scores``; 0 = none.
 
-    All candidates are equally wide. ``preferred`` ones keep the container together: they are where it has
-    devices, and have the devices that are still to come. If no mask does, that counts for none.
+    All candidates are equally wide. ``preferred`` ones keep the container together (``together``).
     """
 
     mask: int
@@ -42,6 +41,7 @@ class Placement:
     ``mask`` is the chosen NUMA mask, ``structural`` what it would have been without scores; None = no mask.
     ``held`` is the mask of NUMA nodes that the asking container had devices on already (0 = none or unknown).
     ``rest`` is what the container has still to be given, if masks were passed over for the lack of it.
+    ``cpus`` is the mask of NUMA nodes where its CPUs will be, if masks were passed over for that.
     ``requested`` are the names of all that it asks for, by its spec; ``None``: the spec is not known, and
     ``rest`` is what similar containers held.
     """
@@ -55,6 +55,7 @@ class Placement:
     candidates: tuple[Candidate, ...] = ()
     held: int = 0
     rest: Mapping[ResourceName, int] = field(default_factory=dict)
+    cpus: int = 0
     requested: frozenset[ResourceName] | None = None
 
     @property

@@ -37,6 +37,8 @@ def why(placement: Placement) -> str:
         known = placement.requested is not None
         whose = "the container also asks for" if known else "such containers also held"
         sentence = f"{chosen} alone has {wanted} free too, which {whose}"
+    elif placement.rule is Rule.PREFERRED and placement.cpus:
+        sentence = f"beside the CPUs that the kubelet will give the container: {chosen}"
     elif placement.rule is Rule.PREFERRED and placement.held:
         sentence = f"beside the container's other devices: {chosen}"
     else:

@@ -35,6 +35,7 @@ def read_placement(keys: Keys) -> PlacementSettings:
             "kubelet, the plugin shapes the topology that it sees, too) or off (nobody)"
         )
     closest = keys.value("preferClosestNUMANodes", BOOL, default=False)
+    follow_cpus = keys.value("followCPUs", BOOL, default=True)
     section = keys.mapping("steering")
     requests, headroom = ((), NO_HEADROOM) if section is None else _read_steering(section)
     keys.refuse_rest()
@@ -43,6 +44,7 @@ def read_placement(keys: Keys) -> PlacementSettings:
         weights,
         enforcement,
         prefer_closest=closest,
+        follow_cpus=follow_cpus,
         requests=requests,
         headroom=headroom,
         where=keys.place("enforcement"),

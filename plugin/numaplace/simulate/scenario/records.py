@@ -90,15 +90,17 @@ class Enforcement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """The strategy and who applies it. ``prefer_closest`` is the plugin's, not the kubelet's.
+    """The strategy and who applies it.
 
-    ``requests`` and ``headroom`` are those of steering; without ``requests`` it learns from the pods.
+    ``prefer_closest`` and ``follow_cpus`` are the plugin's, not the kubelet's. ``requests`` and ``headroom``
+    are those of steering; without ``requests`` it learns from the pods.
     """
 
     strategy: Strategy = Strategy.NONE
     weights: Weights = field(default_factory=Weights)
     enforcement: Enforcement = Enforcement.OFF
     prefer_closest: bool = False
+    follow_cpus: bool = True
     requests: tuple[Shape, ...] = ()
     headroom: Headroom = NO_HEADROOM
     where: str = ""

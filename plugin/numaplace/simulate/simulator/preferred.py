@@ -22,16 +22,21 @@ from numaplace.placement.reasons import Placement
 from numaplace.simulate.simulator.node import SimulatedNode
 from numaplace.state.attribution import pinned_request
 from numaplace.state.snapshot import ContributionCache, Snapshot, build_snapshot
+from numaplace.steering.cpus import cpus_ahead
 
 Placements = Mapping[tuple[str, ResourceName], Placement]
 """The placements of one admission by container and resource, in the order in which they were made."""
 
 
 class PreferredPlugin:
-    """Plugins for all resources of a node, placing by ``options``. ``step`` is their clock."""
+    """Plugins for all resources of a node, placing by ``options``. ``step`` is their clock.
 
-    def __init__(self, options: PolicyOptions) -> None:
+    ``follow_cpus``: devices go where the container's CPUs will be. No Topology Manager may decide on those.
+    """
+
+    def __init__(self, options: PolicyOptions, *, follow_cpus: bool) -> None:
         self.step = 0
+        self._follow_cpus = follow_cpus
         self._options = options
         self._placements: dict[tuple[str, ResourceName], Placement] = {}
         self._uses: dict[PodUid, PodUse] = {}
@@ -65,6 +70,7 @@ class PreferredPlugin:
             ),
             rest={name: n for name, n in asked.items() if name != call.resource and name not in held},
             requested=frozenset(asked),
+            cpus=self._cpus_ahead(node, pod, container),
             freed_at=self._freed.get(call.resource, {}),
         )
         placement = place(
@@ -87,6 +93,11 @@ class PreferredPlugin:
         for container in node.devices.containers_of(uid):
             for resource, ids in node.devices.held(uid, container).items():
                 self._freed.setdefault(resource, {}).update(dict.fromkeys(ids, float(self.step)))
+
+    def _cpus_ahead(self, node: SimulatedNode, pod: Pod, container: Container) -> int:
+        if not self._follow_cpus:
+            return 0
+        return cpus_ahead(node.cpu_policy, node.cpu.state, pod, container.name, topology=node.topology)
 
     def _index(self, node: SimulatedNode, resource: ResourceName) -> DeviceIndex:
         devices = node.hardware(resource)

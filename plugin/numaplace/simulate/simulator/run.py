@@ -57,7 +57,12 @@ class Simulator:
         self._other_answer = answer
         self._policy_merge = managers.merge
         self._plugin = (
-            PreferredPlugin(plugin_options(scenario.placement)) if managers.how.plugin_prefers else None
+            PreferredPlugin(
+                plugin_options(scenario.placement),
+                follow_cpus=scenario.placement.follow_cpus and managers.merge is None,
+            )
+            if managers.how.plugin_prefers
+            else None
         )
         self.node = SimulatedNode(
             managers,
