@@ -21,9 +21,11 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/pytest tests
 
-# Renders the Helm chart with the real helm; needs Go, which builds it once (tests/chart/helm.sh).
+# Renders the Helm chart with the real helm, and asks Prometheus's own parser and promtool about its dashboard and
+# alerts; needs Go, which builds all of them once (tests/chart/tool.sh).
 chart: $(STAMP)
-	helm=$$(tests/chart/helm.sh) && NUMAPLACE_HELM=$$helm $(BIN)/pytest tests/chart
+	set -- $$(tests/chart/tool.sh helm promtool promql) && [ $$# = 3 ] && \
+	NUMAPLACE_HELM=$$1 NUMAPLACE_PROMTOOL=$$2 NUMAPLACE_PROMQL=$$3 $(BIN)/pytest tests/chart
 
 e2e: $(STAMP)
 	e2e/run.sh

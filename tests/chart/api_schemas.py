@@ -2,23 +2,26 @@
 
 ::
 
-    python tests/chart/api_schemas.py kubernetes 1.37 .../kubernetes@v1.37.2/api/openapi-spec/swagger.json
-    python tests/chart/api_schemas.py operator 0.85 .../podmonitors-crd.json .../prometheusrules-crd.json
+    python tests/chart/api_schemas.py kubernetes 1.32=.../kubernetes@v1.32.0/api/openapi-spec/swagger.json …
+    python tests/chart/api_schemas.py operator 0.85=.../jsonnet/prometheus-operator
 
 The results are JSON Schemas: descriptions are left out, only what the chart's kinds refer to is kept, and a
-field that the API does not know is refused.
+field that the API does not know is refused. Most definitions are the same in all versions: each is kept
+once, with the versions that have it.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 API = Path(__file__).parents[1] / "cases/chart/api"
 KINDS = {
     "v1/ConfigMap": "io.k8s.api.core.v1.ConfigMap",
+    "v1/Service": "io.k8s.api.core.v1.Service",
     "v1/ServiceAccount": "io.k8s.api.core.v1.ServiceAccount",
     "rbac.authorization.k8s.io/v1/ClusterRole": "io.k8s.api.rbac.v1.ClusterRole",
     "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "io.k8s.api.rbac.v1.ClusterRoleBinding",
@@ -37,6 +40,7 @@ KEPT = (
     "minItems",
     "$ref",
 )
+CRDS = ("podmonitors", "prometheusrules", "servicemonitors")
 LICENCE = "Apache License 2.0"
 
 
@@ -75,10 +79,11 @@ def of_kubernetes(swagger: dict[str, Any]) -> tuple[dict[str, str], dict[str, An
     return KINDS, found
 
 
-def of_operator(crds: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return kind -> definition, and the definitions, of custom resource definitions."""
+def of_operator(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return kind -> definition, and the definitions, of the folder's custom resource definitions."""
     kinds, found = {}, {}
-    for crd in crds:
+    for name in CRDS:
+        crd = json.loads((folder / f"{name}-crd.json").read_text())
         group, kind, version = crd["spec"]["group"], crd["spec"]["names"]["kind"], crd["spec"]["versions"][0]
         kinds[f"{group}/{version['name']}/{kind}"] = kind
         found[kind] = strict(version["schema"]["openAPIV3Schema"])
@@ -87,16 +92,55 @@ def of_operator(crds: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, A
     return kinds, found
 
 
-def main(project: str, version: str, *files: str) -> None:
-    """Write one schema file."""
-    sources = [json.loads(Path(file).read_text()) for file in files]
-    kinds, found = of_kubernetes(sources[0]) if project == "kubernetes" else of_operator(sources)
-    comment = f"Made by tests/chart/api_schemas.py from {project} {version}, {LICENCE}. Not to be edited."
+def together(by_version: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Give each definition's forms, each with the versions that have it."""
+    for name in sorted({name for definitions in by_version.values() for name in definitions}):
+        forms: list[dict[str, Any]] = []
+        for version, definitions in by_version.items():
+            schema = definitions.get(name)
+            known = next((form for form in forms if form["schema"] == schema), None)
+            if known:
+                known["versions"].append(version)
+            elif schema is not None:
+                forms.append({"versions": [version], "schema": schema})
+        yield name, forms
+
+
+def apart(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return kinds and definitions by version: the reverse of ``together``."""
+    return {
+        version: {
+            "kinds": document["kinds"],
+            "definitions": {
+                name: form["schema"]
+                for name, forms in document["definitions"].items()
+                for form in forms
+                if version in form["versions"]
+            },
+        }
+        for version in document["versions"]
+    }
+
+
+def main(project: str, *sources: str) -> None:
+    """Write one project's schema file."""
+    by_version = {}
+    for source in sources:
+        version, _, path = source.partition("=")
+        if project == "kubernetes":
+            kinds, by_version[version] = of_kubernetes(json.loads(Path(path).read_text()))
+        else:
+            kinds, by_version[version] = of_operator(Path(path))
+    head = {
+        "$comment": f"Made by tests/chart/api_schemas.py from {project}, {LICENCE}. Not to be edited.",
+        "versions": list(by_version),
+        "kinds": kinds,
+    }
     lines = ",\n".join(
-        f" {json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}" for name in sorted(found)
+        f" {json.dumps(name)}: {json.dumps(forms, sort_keys=True)}" for name, forms in together(by_version)
     )
-    head = f'{{"$comment": {json.dumps(comment)},\n"kinds": {json.dumps(kinds, sort_keys=True)},\n'
-    (API / f"{project}-{version}.json").write_text(f'{head}"definitions": {{\n{lines}\n}}}}\n')
+    text = json.dumps(head, sort_keys=True)[:-1]
+    (API / f"{project}.json").write_text(f'{text},\n"definitions": {{\n{lines}\n}}}}\n')
 
 
 if __name__ == "__main__":

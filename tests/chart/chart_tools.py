@@ -12,13 +12,19 @@ from typing import Any
 
 import jsonschema
 import yaml
+from api_schemas import apart
 from numaplace.config.load import Loaded, load_config
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/numaplace"
 CASES = ROOT / "tests/cases/chart"
 VALUES = sorted((CASES / "values").glob("*.yaml"))
-API = {file.stem: json.loads(file.read_text()) for file in sorted((CASES / "api").glob("*.json"))}
+API = {
+    f"{file.stem}-{version}": schema
+    for file in sorted((CASES / "api").glob("*.json"))
+    for version, schema in apart(json.loads(file.read_text())).items()
+}
+KUBERNETES = [name.removeprefix("kubernetes-") for name in API if name.startswith("kubernetes-")]
 
 Manifest = dict[str, Any]
 
@@ -55,6 +61,10 @@ class Rendered:
     def one(self, kind: str) -> Manifest:
         (manifest,) = self.of(kind).values()
         return manifest
+
+    def configs(self) -> dict[str, Manifest]:
+        """Return the ConfigMaps of the daemons, by name."""
+        return {name: one for name, one in self.of("ConfigMap").items() if "config.yaml" in one["data"]}
 
     def pod(self, name: str = "np-numaplace") -> Manifest:
         return self.of("DaemonSet")[name]["spec"]["template"]["spec"]

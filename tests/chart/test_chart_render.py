@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import shlex
 import textwrap
@@ -15,6 +16,7 @@ from chart_tools import (
     API,
     CASES,
     CHART,
+    KUBERNETES,
     ROOT,
     VALUES,
     HelmError,
@@ -31,7 +33,6 @@ from numaplace.config.schema import ClusterMode
 
 MINIMAL = yaml.safe_load((CASES / "values/minimal.yaml").read_text())
 REFUSED = yaml.safe_load((CASES / "refused.yaml").read_text())
-KUBERNETES = ("1.32.0", "1.37.0")
 
 
 def rendered(name: str) -> Rendered:
@@ -52,23 +53,33 @@ def test_lint_is_clean(file: Path) -> None:
     assert "[ERROR]" not in said
 
 
+def test_apis_are_of_every_supported_kubernetes() -> None:
+    assert KUBERNETES == ["1.32", "1.33", "1.34", "1.35", "1.36", "1.37"]
+
+
 @every_values
-@pytest.mark.parametrize("version", KUBERNETES)
-def test_every_field_is_known_to_the_api(file: Path, version: str) -> None:
-    manifests = Rendered(template(file, "--kube-version", version)).manifests
-    schemas = [API[f"kubernetes-{version[:4]}"], API["operator-0.85"]]
-    known = {kind for schema in schemas for kind in schema["kinds"]}
-    assert {f"{one['apiVersion']}/{one['kind']}" for one in manifests} <= known
-    assert [problem for one in manifests for schema in schemas for problem in api_problems(one, schema)] == []
+def test_every_field_is_known_to_every_api(file: Path) -> None:
+    oldest, newest = (template(file, "--kube-version", f"{one}.0") for one in (KUBERNETES[0], KUBERNETES[-1]))
+    assert oldest == newest, "validate what is rendered for each version"
+    manifests = Rendered(newest).manifests
+    operator = API["operator-0.85"]
+    for version in KUBERNETES:
+        schemas = [API[f"kubernetes-{version}"], operator]
+        known = {kind for schema in schemas for kind in schema["kinds"]}
+        assert {f"{one['apiVersion']}/{one['kind']}" for one in manifests} <= known
+        problems = [
+            problem for one in manifests for schema in schemas for problem in api_problems(one, schema)
+        ]
+        assert problems == [], version
 
 
 @every_values
 def test_the_daemon_accepts_its_configuration_without_a_warning(file: Path, tmp_path: Path) -> None:
     chart = Rendered(template(file))
-    assert chart.of("ConfigMap").keys() == chart.of("DaemonSet").keys()
+    assert chart.configs().keys() == chart.of("DaemonSet").keys()
     (tmp_path / "node/widgets").mkdir(parents=True)
     (tmp_path / "node/widgets/list.yaml").write_text("devices: []")
-    for name, configmap in chart.of("ConfigMap").items():
+    for name, configmap in chart.configs().items():
         folder = tmp_path / name
         folder.mkdir()
         text = configmap["data"]["config.yaml"].replace("/node/widgets", str(tmp_path / "node/widgets"))
@@ -162,7 +173,7 @@ def test_command_is_the_daemons_and_reads_the_mounted_file(file: Path) -> None:
         assert run.parser().parse_args(arguments).config == "/etc/numaplace/config.yaml"
         assert chart.mounts(name)["/etc/numaplace"]["name"] == "config"
         (volume,) = (one for one in chart.pod(name)["volumes"] if one["name"] == "config")
-        assert volume["configMap"]["name"] in chart.of("ConfigMap")
+        assert volume["configMap"]["name"] in chart.configs()
 
 
 def test_probes_go_where_the_daemon_listens() -> None:
@@ -322,17 +333,55 @@ def test_network_policy_lets_nothing_out_where_the_api_server_is_not_used(tmp_pa
     assert render(values, tmp_path).one("NetworkPolicy")["spec"]["egress"] == []
 
 
-def test_monitor_and_policy_select_all_of_the_charts_pods(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
+def test_monitors_and_policy_select_all_of_the_charts_pods(kind: str, tmp_path: Path) -> None:
     values = yaml.safe_load((CASES / "values/per-node.yaml").read_text())
-    both = {"podMonitor": {"enabled": True}, "networkPolicy": {"enabled": True}}
-    chart = render(values | both, tmp_path)
-    wanted = [
-        chart.one("PodMonitor")["spec"]["selector"]["matchLabels"],
-        chart.one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
-    ]
+    key = kind[0].lower() + kind[1:]
+    chart = render(values | {key: {"enabled": True}, "networkPolicy": {"enabled": True}}, tmp_path)
+    wanted = [chart.one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"]]
+    selector = chart.one(kind)["spec"]["selector"]["matchLabels"]
+    if kind == "ServiceMonitor":
+        service = chart.one("Service")
+        assert selector.items() <= service["metadata"]["labels"].items()
+        wanted.append(service["spec"]["selector"])
+    else:
+        wanted.append(selector)
     for daemonset in chart.of("DaemonSet").values():
         labels = daemonset["spec"]["template"]["metadata"]["labels"]
         assert all(one.items() <= labels.items() for one in wanted)
+
+
+def test_a_service_monitor_scrapes_every_daemon_whatever_its_port(tmp_path: Path) -> None:
+    values = yaml.safe_load((CASES / "values/per-node.yaml").read_text())
+    chart = render(values | {"serviceMonitor": {"enabled": True, "interval": "15s"}}, tmp_path)
+    service = chart.one("Service")["spec"]
+    assert service["clusterIP"] == "None"
+    assert service["publishNotReadyAddresses"]
+    (port,) = service["ports"]
+    (endpoint,) = chart.one("ServiceMonitor")["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["path"], endpoint["interval"]) == (port["name"], "/metrics", "15s")
+    ports = {one["containerPort"] for name in chart.of("DaemonSet") for one in chart.container(name)["ports"]}
+    assert len(ports) == 2
+    assert port["targetPort"] == chart.container()["ports"][0]["name"]
+
+
+def test_the_dashboard_is_where_the_sidecar_looks() -> None:
+    (dashboard,) = (
+        one for name, one in rendered("everything").of("ConfigMap").items() if "dashboard" in name
+    )
+    metadata = dashboard["metadata"]
+    assert (metadata["name"], metadata["namespace"]) == ("np-numaplace-dashboard", "monitoring")
+    assert {"grafana_dashboard": "1", "team": "nodes"}.items() <= metadata["labels"].items()
+    assert metadata["annotations"] == {"grafana_folder": "Nodes"}
+    file = (CHART / "dashboards/numaplace.json").read_text()
+    assert json.loads(dashboard["data"]["numaplace.json"]) == json.loads(file)
+
+
+def test_the_dashboard_comes_only_when_wanted(tmp_path: Path) -> None:
+    assert "np-numaplace-dashboard" not in rendered("minimal").of("ConfigMap")
+    chart = render(MINIMAL | {"grafanaDashboard": {"enabled": True}}, tmp_path)
+    metadata = chart.of("ConfigMap")["np-numaplace-dashboard"]["metadata"]
+    assert (metadata["namespace"], metadata["labels"]["grafana_dashboard"]) == ("numa", "1")
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case["id"])

@@ -62,9 +62,16 @@ def test_values_reach_the_expressions() -> None:
     assert [size and size[1] for size in sizes] == ["4", "8"]
 
 
-def test_prometheus_is_told_the_node() -> None:
-    monitor = Rendered(template(CASES / "values/everything.yaml")).one("PodMonitor")
-    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+@pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
+def test_prometheus_is_told_the_node(kind: str) -> None:
+    other = (
+        "--set",
+        "podMonitor.enabled=false,serviceMonitor.enabled=true,serviceMonitor.labels.release=prometheus",
+    )
+    arguments = other if kind == "ServiceMonitor" else ()
+    monitor = Rendered(template(CASES / "values/everything.yaml", *arguments)).one(kind)
+    endpoints = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
+    (endpoint,) = monitor["spec"][endpoints[kind]]
     assert endpoint["relabelings"] == [
         {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}
     ]

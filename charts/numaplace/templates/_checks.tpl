@@ -21,6 +21,9 @@ are the daemon's own (numaplace.config): here they fail the installation instead
 {{- if and .Values.rbac.create (include "numaplace.anyCluster" .) (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 - serviceAccount.name: is not set, and rbac.create would give the namespace's account "default", and so every pod that uses it, the right to read pods. Set serviceAccount.name to an account of its own, or serviceAccount.create to true.
 {{- end }}
+{{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}
+- serviceMonitor.enabled: podMonitor.enabled is true as well, so every daemon would be scraped twice, and every sum be doubled. Set one of the two to false.
+{{- end }}
 {{- include "numaplace.problems.nodeConfigs" . }}
 {{- include "numaplace.problems.workload" . }}
 {{- end -}}
@@ -127,8 +130,14 @@ are the daemon's own (numaplace.config): here they fail the installation instead
 {{- if or (eq (int $port) 0) (gt (int $port) 65535) }}
 - {{ .place }}.http.address: the probes need a fixed port from 1 to 65535, such as :9477; it is {{ $port }}.
 {{- end }}
-{{- else if .root.Values.podMonitor.enabled }}
-- podMonitor.enabled: there is nothing to scrape, since {{ .place }}.http.address is off. Set it to :9477, or podMonitor.enabled to false.
+{{- else }}
+{{- $place := .place }}
+{{- $values := .root.Values }}
+{{- range list "podMonitor" "serviceMonitor" }}
+{{- if (get $values .).enabled }}
+- {{ . }}.enabled: there is nothing to scrape, since {{ $place }}.http.address is off. Set it to :9477, or {{ . }}.enabled to false.
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end -}}
 

@@ -1,0 +1,1 @@
+"""Makes the chart's Grafana dashboard: ``python -m charts.dashboard``."""
