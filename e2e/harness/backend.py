@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -90,14 +90,25 @@ class SimulatedNode:
         return self.runtime.running(_full(name))
 
     def rejected(self, name: str) -> Rejected | None:
-        status = self.kubelet.pods().get(_full(name), {})
-        if status.get("phase") != "Failed":
-            return None
-        return Rejected(str(status.get("reason")), str(status.get("message")))
+        return _rejection(self.kubelet.pods().get(_full(name), {}))
+
+    def all_rejected(self) -> dict[str, Rejected]:
+        """Pod name -> why the kubelet refused it, of those that it refused."""
+        found = {name: _rejection(status) for name, status in self.kubelet.pods().items()}
+        return {_short(name): refusal for name, refusal in found.items() if refusal is not None}
+
+    def all_running(self) -> dict[str, frozenset[str]]:
+        """Pod name -> the names of its running containers."""
+        return {_short(name): containers for name, containers in self.runtime.all_running().items()}
+
+    def known(self) -> frozenset[str]:
+        """The pods that the kubelet has, also those that are about to end."""
+        listed = map(_short, podresources.list_pods(self.kubelet.pod_resources_socket))
+        return frozenset(map(_short, self.kubelet.pods())) | frozenset(listed)
 
     def held(self) -> dict[str, dict[str, Held]]:
         pods = podresources.list_pods(self.kubelet.pod_resources_socket)
-        return {name.removesuffix(f"-{NODE_NAME}"): held for name, held in pods.items()}
+        return {_short(name): held for name, held in pods.items()}
 
     def given(self, pod: str, container: str) -> CreatedContainer:
         return self.runtime.created(_full(pod), container)[-1]
@@ -117,21 +128,33 @@ class SimulatedNode:
             detail=self.allocatable,
         )
 
-    def clear(self) -> None:
-        """Delete every pod and wait until the kubelet has forgotten them."""
-        for name in tuple(self._created):
+    def clear(self, *, but: Collection[str] = ()) -> None:
+        """Delete every pod, but for some, and wait until the kubelet has forgotten them."""
+        for name in self._created.difference(but):
             self.delete(name)
-        until(self._is_empty, "the kubelet to forget all pods", detail=lambda: sorted(self.held()))
+        until(
+            lambda: self._has_only(but), "the kubelet to forget all pods", detail=lambda: sorted(self.held())
+        )
 
-    def _is_empty(self) -> bool:
+    def _has_only(self, names: Collection[str]) -> bool:
         try:
-            return not self.kubelet.pods() and not self.held() and not self.runtime.any_running()
+            return self.known() | self.all_running().keys() <= frozenset(names)
         except (grpc.RpcError, OSError):
             return False
 
 
 def _full(pod: str) -> str:
     return f"{pod}-{NODE_NAME}"
+
+
+def _short(name: str) -> str:
+    return name.removesuffix(f"-{NODE_NAME}")
+
+
+def _rejection(status: Mapping[str, object]) -> Rejected | None:
+    if status.get("phase") != "Failed":
+        return None
+    return Rejected(str(status.get("reason")), str(status.get("message")))
 
 
 _numbers = itertools.count(1)

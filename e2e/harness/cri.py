@@ -93,9 +93,14 @@ class StubRuntime:
                 if one.pod == pod and one.state == pb.CONTAINER_RUNNING
             )
 
-    def any_running(self) -> bool:
+    def all_running(self) -> dict[str, frozenset[str]]:
+        """Pod name -> the names of its containers that run now; pods without any are left out."""
+        found: dict[str, set[str]] = {}
         with self._book.lock:
-            return any(one.state == pb.CONTAINER_RUNNING for one in self._book.containers.values())
+            for one in self._book.containers.values():
+                if one.state == pb.CONTAINER_RUNNING:
+                    found.setdefault(one.pod, set()).add(one.config.metadata.name)
+        return {pod: frozenset(names) for pod, names in found.items()}
 
 
 def _matches(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:

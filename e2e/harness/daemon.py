@@ -22,8 +22,11 @@ COMMAND = Path(sys.executable).parent / "numaplace"
 class Daemon:
     """One configuration; started, killed and started again at will."""
 
-    def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
+    def __init__(
+        self, folder: Path, config: Mapping[str, object], *, env: Mapping[str, str] | None = None
+    ) -> None:
         self.config_file = folder / "numaplace.yaml"
+        self._env = dict(env or {})
         self._port = _free_port()
         self._process: Process | None = None
         self.strategy = str(config.get("strategy", "none"))
@@ -31,12 +34,17 @@ class Daemon:
         folder.mkdir(parents=True, exist_ok=True)
         # Kubelet, runtime and tests share the machine's cores: with the default, a List that comes late may
         # split a container over two NUMA nodes. That is as documented, and not what these tests are about.
+        self.configure(config)
+
+    def configure(self, config: Mapping[str, object]) -> None:
+        """Write another configuration; it counts from the next start, or reload, on."""
         document = {"deadline": "1s", **config, "http": {"address": f"127.0.0.1:{self._port}"}}
         self.config_file.write_text(yaml.safe_dump(document))
 
     def start(self) -> None:
         # Our own variables, and those of whoever runs the tests, would be taken as settings.
         env = {key: value for key, value in os.environ.items() if not key.startswith("NUMAPLACE_")}
+        env |= self._env
         self._process = Process([str(COMMAND), "run", "--config", str(self.config_file)], self.log, env=env)
 
     def kill(self) -> None:

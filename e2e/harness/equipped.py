@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.apiserver import Cluster
 from harness.backend import SimulatedNode, Tools, simulated_node
 from harness.daemon import Daemon
 from harness.flows import Placement, placement
-from harness.hardware import SOURCES, Hardware, install
+from harness.hardware import Hardware, install
 from harness.kubelet import KubeletOptions
 from harness.logs import LogKeeper
+from harness.plugin import SmallPlugin
+from harness.pods import Pod
 from harness.topology import SimulatedTopology
 from harness.waiters import until
 
@@ -28,30 +31,48 @@ class EquippedNode:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def configuration(
-        self, strategy: str, *, weights: str = "", pod_resources_socket: Path | None = None
+        self,
+        strategy: str,
+        *,
+        weights: str = "",
+        pod_resources_socket: Path | None = None,
+        steering: Mapping[str, object] | None = None,
     ) -> dict[str, object]:
-        """Return a daemon configuration for all cards of this node."""
+        """Return a daemon configuration for all cards of this node; it steers if ``steering`` is given."""
         kubelet, root = self.node.kubelet, self.hardware.root
         return {
             "strategy": strategy,
             "weights": weights,
-            "resources": [{"name": name, **source} for name, source in SOURCES.items()],
+            "resources": [{"name": name, **source} for name, source in self.hardware.sources.items()],
             "cluster": {"enabled": False},
             "kubelet": {
                 "devicePluginDirectory": str(kubelet.device_plugins),
                 "podResourcesSocket": str(pod_resources_socket or kubelet.pod_resources_socket),
+                **({} if steering is None else {"configFile": str(kubelet.config_file)}),
             },
+            "steering": {"mode": "off"} if steering is None else {"mode": "auto", **steering},
             "host": {"sysfs": str(root / "sys"), "devfs": str(root / "dev"), "procfs": str(root / "proc")},
         }
 
     @contextlib.contextmanager
     def daemon(
-        self, strategy: str, *, weights: str = "", pod_resources_socket: Path | None = None
+        self,
+        strategy: str,
+        *,
+        weights: str = "",
+        pod_resources_socket: Path | None = None,
+        steering: Mapping[str, object] | None = None,
+        cluster: Cluster | None = None,
+        keep: Collection[Pod] = (),
     ) -> Iterator[Daemon]:
-        """Run a daemon until the block ends; then no pod is left, and the kubelet has no devices."""
+        """Run a daemon until the block ends; then only pods of ``keep`` are left, and no free devices."""
         folder = self.node.folder / f"daemon{next(self._numbers)}"
-        config = self.configuration(strategy, weights=weights, pod_resources_socket=pod_resources_socket)
-        daemon = Daemon(folder, config)
+        config = self.configuration(
+            strategy, weights=weights, pod_resources_socket=pod_resources_socket, steering=steering
+        )
+        if cluster is not None:
+            config |= {"cluster": {"enabled": True}}
+        daemon = Daemon(folder, config, env={} if cluster is None else cluster.env)
         with self.logs.watching("numaplace", daemon.log):
             try:
                 daemon.start()
@@ -59,12 +80,36 @@ class EquippedNode:
                 yield daemon
             finally:
                 try:
-                    self.node.clear()
+                    self.node.clear(but={pod.name for pod in keep})
                 finally:
                     daemon.kill()
+        self._wait_gone()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Give the kubelet the same devices by plugins without any preference; at the end no pod is left."""
+        plugins = [
+            SmallPlugin(
+                self.node.kubelet.device_plugins, resource, {one: (node,) for one, node in devices.items()}
+            )
+            for resource, devices in self.hardware.devices.items()
+        ]
+        try:
+            for plugin in plugins:
+                plugin.register()
+            for resource, devices in self.hardware.devices.items():
+                self.node.wait_for_devices(resource, len(devices))
+            yield
+            self.node.clear()
+        finally:
+            for plugin in plugins:
+                plugin.stop()
+        self._wait_gone()
+
+    def _wait_gone(self) -> None:
         until(
             lambda: not self.node.allocatable().keys() & self.hardware.devices.keys(),
-            "the kubelet to see that the daemon is gone",
+            "the kubelet to see that the plugins are gone",
             detail=self.node.allocatable,
         )
 
@@ -87,10 +132,18 @@ class EquippedNode:
 
 @contextlib.contextmanager
 def equipped_node(
-    tools: Tools, scratch: Path, *, numa_nodes: int, options: KubeletOptions, logs: LogKeeper
+    tools: Tools,
+    scratch: Path,
+    *,
+    numa_nodes: int,
+    options: KubeletOptions,
+    logs: LogKeeper,
+    cpus_each: int = 4,
+    memory_gib_each: int = 32,
+    equip: Callable[[Path, SimulatedTopology], Hardware] = install,
 ) -> Iterator[EquippedNode]:
-    """Start a node with ``numa_nodes`` NUMA nodes and their cards."""
-    topology = SimulatedTopology.uniform(numa_nodes)
+    """Start a node with ``numa_nodes`` NUMA nodes and what ``equip`` puts on them, by default their cards."""
+    topology = SimulatedTopology.uniform(numa_nodes, cpus_each=cpus_each, memory_gib_each=memory_gib_each)
     with simulated_node(tools, scratch, topology=topology, options=options, logs=logs) as node:
-        hardware = install(node.folder / "host", topology)
+        hardware = equip(node.folder / "host", topology)
         yield EquippedNode(node, hardware, logs)

@@ -6,10 +6,12 @@ GPUs of two vendors. The second port's VFs are bound to vfio-pci.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
 from numaplace.devices.fake import FakeHost
 
 from harness.topology import SimulatedTopology
@@ -31,11 +33,15 @@ SOURCES: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The cards under ``root``: the NUMA node of each device id, per resource; the port of each VF."""
+    """The cards under ``root``: the NUMA node of each device id, per resource; the port of each VF.
+
+    ``sources`` are the daemon's settings for finding them, per resource.
+    """
 
     root: Path
     devices: Mapping[str, Mapping[str, int]]
     port_of: Mapping[str, str]
+    sources: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: SOURCES)
 
     @property
     def node_of(self) -> dict[str, int]:
@@ -45,7 +51,7 @@ class Hardware:
         return len(self.devices[resource])
 
 
-def install(root: Path, topology: SimulatedTopology) -> Hardware:
+def install(root: Path, topology: SimulatedTopology, *, vfs_per_port: int = VFS_PER_PORT) -> Hardware:
     """Put the cards of every NUMA node into the trees under ``root``."""
     host = FakeHost(root)
     devices: dict[str, dict[str, int]] = {VF: {}, NVIDIA: {}, AMD: {}}
@@ -58,7 +64,7 @@ def install(root: Path, topology: SimulatedTopology) -> Hardware:
                 f"0000:{bus:02x}:00.{port}",
                 name,
                 numa=node,
-                vfs=VFS_PER_PORT,
+                vfs=vfs_per_port,
                 vf_driver=driver,
                 vf_offset=0x80,
                 vf_stride=2,
@@ -71,3 +77,33 @@ def install(root: Path, topology: SimulatedTopology) -> Hardware:
                 gpu = host.gpu(vendor, f"0000:{bus:02x}:00.0", numa=node)
                 devices[resource][gpu] = node
     return Hardware(root, devices, port_of)
+
+
+def declare(root: Path, topology: SimulatedTopology, *, devices: Mapping[str, Mapping[str, int]]) -> Hardware:
+    """Declare devices (resource -> id -> NUMA node) in files under ``root``; no cards are there then."""
+    (root / "dev").mkdir(exist_ok=True)
+    hardware = Hardware(
+        root,
+        devices,
+        port_of={},
+        sources={resource: {"declared": {"file": str(_file(root, resource))}} for resource in devices},
+    )
+    for resource in devices:
+        set_unhealthy(hardware, resource, frozenset())
+    return hardware
+
+
+def set_unhealthy(hardware: Hardware, resource: str, ids: frozenset[str]) -> None:
+    """Have just these of a resource's declared devices unhealthy."""
+    entries = [
+        {"id": id_, "numaNode": node, "healthy": id_ not in ids}
+        for id_, node in hardware.devices[resource].items()
+    ]
+    file = _file(hardware.root, resource)
+    unfinished = file.with_suffix(".part")
+    unfinished.write_text(yaml.safe_dump({"devices": entries}))
+    os.replace(unfinished, file)
+
+
+def _file(root: Path, resource: str) -> Path:
+    return root / f"{resource.replace('/', '_')}.yaml"

@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import grpc
 import yaml
@@ -101,7 +102,8 @@ class Kubelet:
         for path in (state, folder / "log", self.manifests, self._host):
             path.mkdir(parents=True, exist_ok=True)
         topology.write(self._host)
-        (folder / "kubelet.yaml").write_text(yaml.safe_dump(self._configuration(runtime_socket)))
+        self.config_file = folder / "kubelet.yaml"
+        self.config_file.write_text(yaml.safe_dump(self._configuration(runtime_socket)))
 
     def _configuration(self, runtime_socket: Path) -> dict[str, object]:
         return {
@@ -144,6 +146,7 @@ class Kubelet:
             (host / "sys/devices/system/cpu", "/sys/devices/system/cpu"),
             (host / "sys/kernel/mm/hugepages", "/sys/kernel/mm/hugepages"),
             (host / "proc/meminfo", "/proc/meminfo"),
+            (host / "proc/cpuinfo", "/proc/cpuinfo"),
             *((host / "proc/sys" / name, f"/proc/sys/{name}") for name in KERNEL_TUNABLES),
             (self._folder / "log", "/var/log"),
             (self._folder / "lib", "/var/lib"),
@@ -168,7 +171,7 @@ class Kubelet:
             "--",
         ]
         flags = {
-            "--config": self._folder / "kubelet.yaml",
+            "--config": self.config_file,
             "--root-dir": "/var/lib/kubelet",
             "--cert-dir": self._folder / "pki",
             "--hostname-override": NODE_NAME,
@@ -202,10 +205,13 @@ class Kubelet:
 
     def pods(self) -> dict[str, dict[str, object]]:
         """Return pod name -> status, as the kubelet's own /pods page says."""
+        return {item["metadata"]["name"]: item.get("status", {}) for item in self.pod_objects()}
+
+    def pod_objects(self) -> list[dict[str, Any]]:
+        """Return the pods of the kubelet's own /pods page, whole."""
         url = f"https://127.0.0.1:{self._port}/pods"
         with urllib.request.urlopen(url, timeout=5, context=_UNVERIFIED) as reply:
-            items = json.load(reply).get("items") or []
-        return {item["metadata"]["name"]: item.get("status", {}) for item in items}
+            return json.load(reply).get("items") or []
 
     def tail(self, lines: int = 15) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -43,6 +43,17 @@ def allocatable_devices(socket: Path | str) -> dict[str, frozenset[str]]:
     return _by_resource(reply.devices)
 
 
+def allocatable_numa_nodes(socket: Path | str) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Return the NUMA nodes of each healthy device that the kubelet knows, per resource."""
+    request = pb.AllocatableResourcesRequest()
+    reply = _ask(socket, lambda stub: stub.GetAllocatableResources(request, timeout=5))
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for block in reply.devices:
+        nodes = tuple(sorted(node.ID for node in block.topology.nodes))
+        found.setdefault(block.resource_name, {}).update(dict.fromkeys(block.device_ids, nodes))
+    return found
+
+
 def _ask(socket: Path | str, call: Callable[[rpc.PodResourcesListerStub], T]) -> T:
     target = socket if isinstance(socket, str) else f"unix:{socket}"
     # A channel for each call: one that is kept would wait out its back-off after a kubelet restart.

@@ -7,12 +7,16 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 IMAGE = "example.com/stub:latest"
 EXIT_COMMAND = "exit"
 """A container with this command ends at once with exit code 0 in the stub runtime."""
 
+
+_FIRST_CREATION = datetime(2026, 1, 1, tzinfo=UTC)
 
 _numbers = itertools.count(1)
 
@@ -68,7 +72,7 @@ class Pod:
         sidecars = tuple(one.name for one in self.init_containers if one.sidecar)
         return sidecars + tuple(one.name for one in self.containers)
 
-    def manifest(self) -> dict[str, object]:
+    def manifest(self) -> dict[str, Any]:
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -89,12 +93,17 @@ class StaticPodFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._numbers = itertools.count()
         # Files are completed here first: the kubelet skips names that start with a dot.
         path.mkdir(parents=True, exist_ok=True)
 
     def create(self, pod: Pod) -> None:
         unfinished = self.path / f".{pod.name}"
-        unfinished.write_text(json.dumps(pod.manifest()))
+        # The kubelet admits what it finds at the same time in the order of creation, and counts in seconds.
+        created = _FIRST_CREATION + timedelta(seconds=next(self._numbers))
+        manifest = pod.manifest()
+        manifest["metadata"] |= {"creationTimestamp": f"{created:%Y-%m-%dT%H:%M:%SZ}"}
+        unfinished.write_text(json.dumps(manifest))
         os.replace(unfinished, self.path / f"{pod.name}.json")
 
     def delete(self, name: str) -> None:

@@ -1,7 +1,7 @@
 """The simulated node: NUMA nodes, CPUs and memory, as the files that the kubelet reads.
 
 The kubelet's machine information (cadvisor) comes from ``/sys/devices/system/{node,cpu}``,
-``/sys/kernel/mm/hugepages`` and ``/proc/meminfo``.
+``/sys/kernel/mm/hugepages``, ``/proc/meminfo`` and ``/proc/cpuinfo``.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class SimulatedTopology:
             "".join(f"{key}: {total_kib} kB\n" for key in ("MemTotal", "MemFree", "MemAvailable"))
             + "SwapTotal: 0 kB\nSwapFree: 0 kB",
         )
+        _write(root / "proc/cpuinfo", "\n\n".join(map(_cpuinfo, self.nodes)))
         for name, value in KERNEL_TUNABLES.items():
             _write(root / "proc/sys" / name, value)
 
@@ -91,6 +92,11 @@ class SimulatedTopology:
                 _write(base / "topology/physical_package_id", node.id)
                 _write(base / "topology/die_id", 0)
                 _write(base / "topology/thread_siblings_list", cpu)
+
+
+def _cpuinfo(node: NumaNode) -> str:
+    entry = "processor : {cpu}\nphysical id : {node}\ncore id : {cpu}\ncpu MHz : 2000.000"
+    return "\n\n".join(entry.format(cpu=cpu, node=node.id) for cpu in node.cpus)
 
 
 def _list(numbers: Iterable[int]) -> str:

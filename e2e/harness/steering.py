@@ -1,0 +1,58 @@
+"""What a daemon's metrics say of steering, and waiting for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from harness.daemon import Daemon
+from harness.waiters import until
+
+_SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+Withheld = Mapping[str, frozenset[int]]
+
+
+def samples(daemon: Daemon, name: str) -> list[tuple[Mapping[str, str], float]]:
+    """Return the labels and values of a metric."""
+    found = []
+    for line in daemon.metrics().splitlines():
+        match = _SAMPLE.fullmatch(line)
+        if match and match["name"] == f"numaplace_{name}":
+            found.append((dict(_LABEL.findall(match["labels"] or "")), float(match["value"])))
+    return found
+
+
+def count(daemon: Daemon, name: str, **labels: str) -> float:
+    """Return the sum of a metric's samples that have these labels."""
+    return sum(value for found, value in samples(daemon, name) if labels.items() <= found.items())
+
+
+def withheld(daemon: Daemon) -> Withheld:
+    """Return the NUMA nodes whose free devices show no topology now, per resource."""
+    found: dict[str, set[int]] = {}
+    for labels, value in samples(daemon, "steering_withheld_devices"):
+        if value:
+            found.setdefault(labels["resource"], set()).add(int(labels["numa_node"]))
+    return {resource: frozenset(nodes) for resource, nodes in found.items()}
+
+
+def outcomes(daemon: Daemon) -> Mapping[str, float]:
+    """Return how often each outcome was decided on: ``withheld``, or a reason."""
+    return {labels["outcome"]: value for labels, value in samples(daemon, "steering_decisions_total")}
+
+
+def wait_decided(daemon: Daemon) -> None:
+    """Wait until steering has decided for the first time."""
+    until(lambda: outcomes(daemon), "a steering decision", detail=daemon.tail)
+
+
+def wait_withheld(daemon: Daemon, expected: Withheld) -> None:
+    """Wait until steering withholds just this."""
+    wait_decided(daemon)
+    until(
+        lambda: withheld(daemon) == expected,
+        f"{dict(expected)} to be withheld",
+        detail=lambda: (withheld(daemon), outcomes(daemon)),
+    )
