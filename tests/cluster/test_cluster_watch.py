@@ -105,6 +105,7 @@ async def test_410_gone_leads_to_a_consistent_list(api: FakeApiServer) -> None:
         del api.refuse["watch"]
         await until(lambda: seen.names == {"new"})
     assert ("watch", "410") in seen.calls
+    assert {error.code for error in seen.failures} == {"503"}, "the list that follows tells what was missed"
     lists = [query for _, _, query in api.requests if "watch" not in query]
     assert "resourceVersion" not in lists[-1]
 
@@ -173,10 +174,17 @@ async def test_nonsense_leads_to_a_new_list(api: FakeApiServer) -> None:
     assert [call for call, _ in seen.calls].count("list") >= 2
 
 
-async def test_answers_that_are_no_http_are_failures() -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "the answer is not HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\n", "the server ended the connection in the middle"),
+    ],
+)
+async def test_answers_that_are_no_http_are_failures(text: bytes, reason: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+        writer.write(text)
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
@@ -185,3 +193,4 @@ async def test_answers_that_are_no_http_are_failures() -> None:
         async with watching(client) as seen:
             await until(lambda: len(seen.failures) > 1)
     assert seen.failures[0].code == "UNAVAILABLE"
+    assert str(seen.failures[0]) == reason

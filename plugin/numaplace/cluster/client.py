@@ -28,8 +28,8 @@ UNAVAILABLE = "UNAVAILABLE"
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """A server that is gone without a word is noticed after a minute, on a silent watch, too."""
 
-_NETWORK_ERRORS = (OSError, EOFError, ValueError)
-"""``OSError`` is TLS and time limits, too; ``EOFError`` a stream that ends early; ``ValueError`` no HTTP."""
+_NETWORK_ERRORS = (OSError, ValueError)
+"""``OSError`` is TLS and time limits, too; ``ValueError`` no HTTP. (``EOFError`` is a stream that ends early.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,8 @@ async def _failures(limit_seconds: float) -> AsyncIterator[asyncio.Timeout]:
     try:
         async with asyncio.timeout(limit_seconds) as limit:
             yield limit
+    except EOFError as exc:
+        raise PeerError("the server ended the connection in the middle", code=UNAVAILABLE) from exc
     except _NETWORK_ERRORS as exc:
         raise PeerError(str(exc) or type(exc).__name__, code=UNAVAILABLE) from exc
 

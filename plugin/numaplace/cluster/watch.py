@@ -90,8 +90,10 @@ class PodWatch:
             except PeerError as error:
                 permitted = error.code not in NOT_PERMITTED
                 if error.code == GONE:
+                    # No trouble, but how a watch goes on after a pause: what it has missed is listed.
                     self._version, self._from_cache = "", False
-                self._observer.failed(error)
+                else:
+                    self._observer.failed(error)
             # A server that ends each watch at once is no better than one that refuses it.
             if clock() - began > self._times.longest_pause:
                 pause = self._times.first_pause
