@@ -29,7 +29,7 @@ _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """A server that is gone without a word is noticed after a minute, on a silent watch, too."""
 
 _NETWORK_ERRORS = (OSError, ValueError)
-"""``OSError`` is TLS and time limits, too; ``ValueError`` no HTTP. (``EOFError`` is a stream that ends early.)"""
+"""``OSError`` is TLS and time limits, too; ``ValueError`` no HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
