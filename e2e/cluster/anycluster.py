@@ -19,7 +19,8 @@ IMAGE = f"{IMAGE_REPOSITORY}:{IMAGE_TAG}"
 class Node:
     """A node with simulated cards. Paths are those of the machine that the tests run on.
 
-    ``device_plugins`` is the kubelet's folder of sockets, ``manifests`` the one of its static pods.
+    ``device_plugins`` is the kubelet's folder of sockets, ``manifests`` the one of its static pods. ``fetch``
+    gets a URL as from the node, also that of a pod.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Node:
     pod_resources: Path
     device_plugins: Path
     manifests: Path
+    fetch: Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)

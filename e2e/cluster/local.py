@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,4 +79,12 @@ def _node(space: Space) -> Node:
         pod_resources=space.outside(POD_RESOURCES),
         device_plugins=space.outside(DEVICE_PLUGINS),
         manifests=space.folder / "manifests",
+        fetch=_fetch,
     )
+
+
+def _fetch(url: str) -> str:
+    # The way to the pods is the same from here as from the node.
+    with urllib.request.urlopen(url, timeout=10) as reply:
+        text: str = reply.read().decode()
+        return text

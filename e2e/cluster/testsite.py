@@ -20,6 +20,7 @@ from harness.waiters import until
 NAMESPACE = "numaplace"
 RELEASE = "numaplace"
 DAEMON_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_METRICS_PORT = 9477
 _DAEMON_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 
 
@@ -31,6 +32,7 @@ class NodeSite(ClusterNodes):
         self.name = node.name
         self.hardware: Hardware = node.hardware
         self._device_plugins = node.device_plugins
+        self._fetch = node.fetch
         self._kubectl = kubectl
 
     def placement(self) -> Placement:
@@ -81,10 +83,14 @@ class NodeSite(ClusterNodes):
         lines = self.daemon_log()
         return [one for one in lines if one["event"] == "decision" and one["pod"] == f"default/{pod}"]
 
-    def metrics(self) -> dict[str, float]:
-        """The daemon's metrics by series, through the API server as kubectl reaches any pod."""
-        path = f"{DAEMON_PODS}/{self.daemon_pod()}:http/proxy/metrics"
-        lines = (line for line in self.api.text(path).splitlines() if not line.startswith("#"))
+    def metrics_url(self) -> str:
+        """Where the metrics of the daemon that runs now are."""
+        (pod,) = self._daemon_pods()
+        return f"http://{pod['status']['podIP']}:{_METRICS_PORT}/metrics"
+
+    def metrics(self, url: str) -> dict[str, float]:
+        """The daemon's metrics by series; without the API server."""
+        lines = (line for line in self._fetch(url).splitlines() if not line.startswith("#"))
         return {series: float(value) for series, value in (line.rsplit(" ", 1) for line in lines)}
 
 
