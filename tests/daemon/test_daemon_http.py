@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from daemon_site import GPU, SIZES, VF, Site, fetch, free_port, http_anywhere, total, until
@@ -115,6 +119,27 @@ async def test_a_page_that_fails_is_told_and_others_go_on(trouble: Trouble) -> N
         assert (await fetch(port, "/readyz"))[0] == 500
         assert (await fetch(port, "/metrics")) == (200, "m 1\n")
     assert [type(one) for one in trouble.failures] == [ZeroDivisionError]
+
+
+async def test_a_page_of_json_is_looked_up_on_the_loop_and_written_beside_it(trouble: Trouble) -> None:
+    threads: list[int] = []
+
+    def look() -> Callable[[], object]:
+        threads.append(threading.get_ident())
+
+        def write() -> object:
+            threads.append(threading.get_ident())
+            return {"a": [1]}
+
+        return write
+
+    pages = replace(trouble.pages, documents={"/steering": look})
+    with serve_http(("127.0.0.1", 0), pages) as port:
+        status, text = await fetch(port, "/steering?x=1")
+        assert (status, json.loads(text)) == (200, {"a": [1]})
+        status, text = await fetch(port, "/other")
+        assert (status, "/steering" in text) == (404, True)
+    assert threads[0] == threading.get_ident() != threads[1]
 
 
 async def test_clients_that_go_away_are_no_event(trouble: Trouble, capfd: pytest.CaptureFixture[str]) -> None:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from numaplace.cli.console import Console, add_output_option
 from numaplace.cli.report import as_document, as_tables
+from numaplace.cli.steering import Nodes, own_nodes, placed_allocatable, placed_pods
 from numaplace.config.load import load_config
 from numaplace.config.schema import Config
 from numaplace.config.settings import CONFIG_FILE_ENV
 from numaplace.devices.host import read_topology
+from numaplace.doctor.pages import look_at_steering, url_of
+from numaplace.doctor.steering_page import SteeringFact
 from numaplace.errors import InputError, PeerError
 from numaplace.kubelet.podresources import connect
+from numaplace.model.names import ResourceName
 from numaplace.state.snapshot import Snapshot, build_snapshot
 
 TIMEOUT_SECONDS = 10.0
+DAEMON_SECONDS = 3.0
 _SCHEMES = ("unix:", "fake:")
 
 
@@ -53,6 +58,12 @@ def parser() -> ArgumentParser:
         type=Path,
         help=f"where the host's /sys is mounted (default: host.sysfs, {default.host.sysfs})",
     )
+    made.add_argument(
+        "--daemon",
+        metavar="URL",
+        help="the daemon's pages, for what steering withholds, or none (default: http.address on this "
+        "machine; none with --socket)",
+    )
     add_output_option(made)
     return made
 
@@ -62,12 +73,27 @@ def main(argv: Sequence[str], console: Console) -> int:
     arguments = parser().parse_args(argv)
     config = load_config(console.config_file(arguments.config), env=console.env, flags={}).config
     address = address_of(arguments.socket or str(config.kubelet.pod_resources_socket))
-    snapshot = asyncio.run(take_snapshot(address, sysfs=arguments.sysfs or config.host.sysfs))
+    steering = steering_of(arguments.daemon, config, elsewhere=arguments.socket is not None)
+    sysfs = arguments.sysfs or config.host.sysfs
+    snapshot = asyncio.run(take_snapshot(address, sysfs=sysfs, nodes=own_nodes(steering)))
     if arguments.output == "json":
-        console.say_json(as_document(snapshot))
+        console.say_json(as_document(snapshot, steering))
     else:
-        console.say(as_tables(snapshot, colour=console.colour))
+        console.say(as_tables(snapshot, steering, colour=console.colour))
     return 0
+
+
+def steering_of(given: str | None, config: Config, *, elsewhere: bool) -> SteeringFact | None:
+    """Return what the daemon says of steering; ``InputError`` if the one that was named says nothing."""
+    if given is not None and given != "none":
+        found = look_at_steering(given.rstrip("/"), timeout_seconds=DAEMON_SECONDS)
+        if found is None:
+            raise InputError(f"--daemon {given}: no numaplace that can tell of steering answers there")
+        return found
+    listen = config.http.listen
+    if given is not None or elsewhere or listen is None:
+        return None
+    return look_at_steering(url_of(listen), timeout_seconds=DAEMON_SECONDS)
 
 
 def address_of(text: str) -> str:
@@ -86,8 +112,13 @@ def address_of(text: str) -> str:
     return address
 
 
-async def take_snapshot(address: str, *, sysfs: Path) -> Snapshot:
-    """Return the node's allocation state now; ``PeerError`` when the kubelet does not answer."""
+async def take_snapshot(
+    address: str, *, sysfs: Path, nodes: Mapping[ResourceName, Nodes] | None = None
+) -> Snapshot:
+    """Return the node's allocation state now; ``PeerError`` when the kubelet does not answer.
+
+    ``nodes`` are the NUMA nodes of devices that the kubelet may show none of.
+    """
     client = connect(address, observe=lambda _method, _code: None)
     try:
         allocatable = await client.allocatable(timeout_seconds=TIMEOUT_SECONDS)
@@ -99,8 +130,8 @@ async def take_snapshot(address: str, *, sysfs: Path) -> Snapshot:
         await client.close()
     return build_snapshot(
         topology=read_topology(sysfs),
-        allocatable=allocatable,
-        pods=pods,
+        allocatable=placed_allocatable(allocatable, nodes or {}),
+        pods=placed_pods(pods, nodes or {}),
         devices={},
         taken_at_seconds=time.monotonic(),
     )

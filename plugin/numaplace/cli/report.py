@@ -6,7 +6,9 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from numaplace.cli.steering import steering_section
 from numaplace.cli.table import YELLOW, human_bytes, paint, render_table
+from numaplace.doctor.steering_page import SteeringFact
 from numaplace.model.mask import nodes_of
 from numaplace.model.names import CPU, MEMORY, DeviceId, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, DeviceBlock, MemoryBlock, PodUse
@@ -41,13 +43,14 @@ def sizes(blocks: Iterable[MemoryBlock]) -> str:
     )
 
 
-def as_document(snapshot: Snapshot) -> dict[str, Any]:
+def as_document(snapshot: Snapshot, steering: SteeringFact | None = None) -> dict[str, Any]:
     """Return the document of ``-o json``; its keys and order are described in ``docs/cli.md``."""
     topology = snapshot.topology
     return {
         "numaNodes": [{"id": node, "cpus": sorted(topology.cpus.get(node, ()))} for node in topology.nodes],
         "resources": [_resource(snapshot, resource) for resource in snapshot.resources],
         "pods": [_pod(snapshot, pod) for pod in sorted(snapshot.pods, key=lambda pod: pod.key)],
+        "steering": None if steering is None else steering.document,
     }
 
 
@@ -100,7 +103,7 @@ def _memory(blocks: Iterable[MemoryBlock]) -> list[dict[str, Any]]:
     ]
 
 
-def as_tables(snapshot: Snapshot, *, colour: bool = False) -> str:
+def as_tables(snapshot: Snapshot, steering: SteeringFact | None = None, *, colour: bool = False) -> str:
     """Return the tables for people."""
     holders = list(_holders(snapshot, colour=colour))
     idle = sum(not _holds(pod) for pod in snapshot.pods)
@@ -112,6 +115,8 @@ def as_tables(snapshot: Snapshot, *, colour: bool = False) -> str:
         parts.append("No pod holds devices, exclusive CPUs or NUMA memory.")
     if holders and idle:
         parts.append(f"{idle} more {'pod holds' if idle == 1 else 'pods hold'} none of these.")
+    if steering is not None:
+        parts.append(steering_section(steering, colour=colour))
     return "\n\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""``/metrics``, ``/healthz`` and ``/readyz``.
+"""``/metrics``, ``/healthz``, ``/readyz``, and pages of JSON.
 
 They are served by the standard library's threaded server, beside the event loop: rendering must not stand in
 the way of an admission. State is read on the loop, in one short call.
@@ -7,12 +7,13 @@ the way of an admission. State is read on the loop, in one short call.
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 
@@ -31,13 +32,15 @@ class Pages:
 
     ``refresh`` (before each scrape) and ``ready`` run on the event loop, whose state they read; ``metrics``
     runs in the server's thread. ``ready`` returns whether the daemon is ready, and what is missing.
-    ``failed`` is told of exceptions of these, in the server's thread.
+    ``documents`` are pages by path: each takes what it needs on the event loop, and returns what makes JSON
+    values of it in the server's thread. ``failed`` is told of exceptions of all these, in that thread.
     """
 
     refresh: Callable[[], None]
     metrics: Callable[[], tuple[bytes, str]]
     ready: Callable[[], tuple[bool, str]]
     failed: Callable[[Exception], None]
+    documents: Mapping[str, Callable[[], Callable[[], object]]] = field(default_factory=dict)
 
 
 @contextmanager
@@ -118,8 +121,17 @@ class _Handler(BaseHTTPRequestHandler):
                 return _verdict(self._on_loop(lambda: (True, "ok")) or (False, _SILENT))
             case "/readyz":
                 return _verdict(self._on_loop(self.pages.ready) or (False, _SILENT))
+            case document if document in self.pages.documents:
+                return self._document(self.pages.documents[document])
             case _:
-                return 404, b"/metrics, /healthz or /readyz\n", _TEXT
+                known = ", ".join(("/metrics", "/healthz", "/readyz", *self.pages.documents))
+                return 404, f"there are {known}\n".encode(), _TEXT
+
+    def _document(self, look: Callable[[], Callable[[], object]]) -> tuple[int, bytes, str]:
+        write = self._on_loop(look)
+        if write is None:
+            return _verdict((False, _SILENT))
+        return 200, json.dumps(write(), indent=2).encode() + b"\n", _JSON
 
     def _on_loop(self, function: Callable[[], _T]) -> _T | None:
         """Return what the function returns on the event loop; ``None`` if the loop does not answer."""
@@ -139,6 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 _TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
 
 
 def _verdict(verdict: tuple[bool, str]) -> tuple[int, bytes, str]:

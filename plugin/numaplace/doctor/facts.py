@@ -9,6 +9,7 @@ from pathlib import Path
 
 from numaplace.config.schema import Config
 from numaplace.devices.scan import Scan
+from numaplace.doctor.steering_page import SteeringFact
 from numaplace.kubelet.settings import KubeletFact
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, PodUse
@@ -104,12 +105,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class DaemonFact:
-    """The daemon's pages. ``status`` and ``text`` are of ``/readyz``; 0 and the error without an answer."""
+    """The daemon's pages. ``status`` and ``text`` are of ``/readyz``; 0 and the error without an answer.
+
+    ``steering`` is None without an answer, and of a daemon that has no such page.
+    """
 
     url: str
     status: int = 0
     text: str = ""
     samples: tuple[Sample, ...] = ()
+    steering: SteeringFact | None = None
 
     def values(self, name: str) -> tuple[Sample, ...]:
         """Return the metric's samples."""

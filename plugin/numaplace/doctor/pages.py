@@ -1,4 +1,4 @@
-"""The running daemon's pages: ``/readyz`` and ``/metrics``."""
+"""The running daemon's pages: ``/readyz``, ``/metrics`` and ``/steering``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from http.client import HTTPException
 
 from numaplace.doctor.facts import DaemonFact, Sample
+from numaplace.doctor.steering_page import SteeringFact, read_steering
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
 _LIMIT_BYTES = 8 << 20
@@ -18,16 +19,30 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"', re.ASCII)
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def look_at_daemon(listen: tuple[str, int], *, timeout_seconds: float) -> DaemonFact:
-    """Ask whoever listens on (host, port); an unspecified host is this machine."""
+def url_of(listen: tuple[str, int]) -> str:
+    """Return the URL of whoever listens on (host, port); an unspecified host is this machine."""
     host, port = listen
     host = "127.0.0.1" if host in _EVERYWHERE else host
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    status, text = _get(f"{url}/readyz", timeout_seconds)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def look_at_daemon(listen: tuple[str, int], *, timeout_seconds: float) -> DaemonFact:
+    """Ask whoever listens on (host, port)."""
+    url = url_of(listen)
+    status, text = get_page(f"{url}/readyz", timeout_seconds)
     if not status:
         return DaemonFact(url, 0, text)
-    found, metrics = _get(f"{url}/metrics", timeout_seconds)
-    return DaemonFact(url, status, text.strip(), tuple(samples(metrics)) if found == 200 else ())
+    found, metrics = get_page(f"{url}/metrics", timeout_seconds)
+    shown = tuple(samples(metrics)) if found == 200 else ()
+    return DaemonFact(
+        url, status, text.strip(), shown, look_at_steering(url, timeout_seconds=timeout_seconds)
+    )
+
+
+def look_at_steering(url: str, *, timeout_seconds: float) -> SteeringFact | None:
+    """Return what the daemon at that URL says of steering; ``None`` if none answers or has such a page."""
+    status, text = get_page(f"{url}/steering", timeout_seconds)
+    return read_steering(text) if status == 200 else None
 
 
 def samples(text: str) -> Iterator[Sample]:
@@ -43,7 +58,8 @@ def samples(text: str) -> Iterator[Sample]:
         yield Sample(match[1], dict(_LABEL.findall(match[2] or "")), value)
 
 
-def _get(url: str, timeout_seconds: float) -> tuple[int, str]:
+def get_page(url: str, timeout_seconds: float) -> tuple[int, str]:
+    """Return status and text; 0 and the error without an answer."""
     try:
         with _OPENER.open(url, timeout=timeout_seconds) as answer:
             return answer.status, answer.read(_LIMIT_BYTES).decode(errors="replace")
