@@ -13,6 +13,7 @@ from numaplace.model.topology import NumaTopology
 from numaplace.placement.index import index_devices
 from numaplace.placement.place import PlacementRequest, place
 from numaplace.state.snapshot import build_snapshot
+from numaplace.steering.text import steered_text
 
 VF, NIC = ResourceName("intel.com/vf"), ResourceName("vendor.com/nic")
 TOPOLOGY = NumaTopology((0, 1), {0: frozenset({0}), 1: frozenset({1})})
@@ -108,3 +109,16 @@ def test_pods_without_our_devices_are_not_told_of() -> None:
 def test_many_devices_are_not_all_named() -> None:
     (note,) = told(use((VF, tuple(f"vf-{i}" for i in range(7)))), Answers(lambda: 0.0))
     assert "7 intel.com/vf (vf-0, vf-1, vf-2, vf-3 and 3 more) on NUMA 0,1" in note.message
+
+
+def test_what_steering_changed_comes_before_what_was_left_to_choose() -> None:
+    answers = Answers(lambda: 0.0)
+    ids = answered(answers, Strategy.LEAST_ALLOCATED)
+
+    def steered(resource: ResourceName, found: object, mask: int) -> str:
+        assert (resource, found) == (VF, ids)
+        return steered_text(mask, instead_of=0b01, strategy=Strategy.LEAST_ALLOCATED)
+
+    pod = use((VF, ids))
+    (note,) = notes_of(pod, SPEC, ours={VF}, snapshot=snapshot(BUSY, pod), answers=answers, steered=steered)
+    assert note.message.endswith("intel.com/vf: steered: NUMA 1 instead of NUMA 0 (least-allocated)")

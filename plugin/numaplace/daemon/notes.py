@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from numaplace.cluster.events import Note
 from numaplace.engine.compare import Rule
 from numaplace.managers.pod import Pod
+from numaplace.model.mask import union_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
 from numaplace.placement.reasons import Placement
@@ -44,6 +45,15 @@ class Answers:
         return placement if self._clock() - at < REMEMBERED_SECONDS else None
 
 
+Steered = Callable[[ResourceName, Collection[DeviceId], int], str]
+"""Resource, ids and the mask of their NUMA nodes -> what steering did about them; empty: nothing."""
+
+
+def not_steered(_resource: ResourceName, _ids: Collection[DeviceId], _mask: int) -> str:
+    """Say that the kubelet would have chosen the same NUMA nodes by itself."""
+    return ""
+
+
 def notes_of(
     use: PodUse,
     spec: Pod,
@@ -51,6 +61,7 @@ def notes_of(
     ours: Collection[ResourceName],
     snapshot: Snapshot,
     answers: Answers,
+    steered: Steered = not_steered,
 ) -> Iterator[Note]:
     """Give one note for each container that holds devices of ``ours``."""
     for container in use.containers:
@@ -60,7 +71,7 @@ def notes_of(
         masks = [mask for block in blocks for mask in _masks(block, snapshot)]
         split = bool(masks) and not _common(masks)
         reasons = [
-            f"{block.resource}: {_why(answers.take(block.resource, block.ids))}"
+            f"{block.resource}: {_why(block, snapshot, answers=answers, steered=steered)}"
             for block in blocks
             if block.resource in ours
         ]
@@ -100,16 +111,19 @@ def _common(masks: Collection[int]) -> int:
 
 
 def _where(block: DeviceBlock, snapshot: Snapshot) -> str:
-    mask = 0
-    for one in _masks(block, snapshot):
-        mask |= one
+    mask = union_of(_masks(block, snapshot))
     shown = ", ".join(block.ids[:MAX_IDS])
     more = f" and {len(block.ids) - MAX_IDS} more" if len(block.ids) > MAX_IDS else ""
     place = f"on {numa_text(mask)}" if mask else "without a NUMA node"
     return f"{len(block.ids)} {block.resource} ({shown}{more}) {place}"
 
 
-def _why(placement: Placement | None) -> str:
+def _why(block: DeviceBlock, snapshot: Snapshot, *, answers: Answers, steered: Steered) -> str:
+    """Return why: what steering did comes first, for what was left to choose followed from it."""
+    placement = answers.take(block.resource, block.ids)
+    by_steering = steered(block.resource, block.ids, union_of(_masks(block, snapshot)))
+    if by_steering:
+        return by_steering
     if placement is None:
         return "chosen by the kubelet"
     sentence = why(placement)

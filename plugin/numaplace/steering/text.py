@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from numaplace.model.names import ResourceName, is_memory
+from numaplace.model.names import ResourceName, Strategy, is_memory
 from numaplace.model.quantity import binary_text
 from numaplace.placement.text import numa_text
 from numaplace.steering.prediction import Harm, Prediction
@@ -130,3 +130,8 @@ def refusal_text(refusal: Refusal) -> str:
 
 def _names(resources: Iterable[ResourceName]) -> str:
     return ", ".join(sorted(resources))
+
+
+def steered_text(mask: int, *, instead_of: int | None, strategy: Strategy) -> str:
+    """Return ``steered: NUMA 1 instead of NUMA 0 (least-allocated)``."""
+    return f"steered: {numa_text(mask)} instead of {numa_text(instead_of)} ({strategy})"
