@@ -14,6 +14,7 @@ from charts.dashboard.queries import (
     FRAGMENTED,
     NO_DEVICES,
     NOT_REGISTERED,
+    ONLY_SPLIT,
     OURS,
     REGISTERED,
     RESTARTED,
@@ -87,7 +88,8 @@ FLEET = Row(
         ),
         _stat(
             "Fragmented for $size",
-            "Nodes where that many devices of a resource are free, but on no single NUMA node.",
+            "Nodes where that many devices of a resource are free, but on no single NUMA node, though one "
+            "has so many.",
             how_many(f"max by (node) ({FRAGMENTED})"),
             ODD_FROM_ONE,
         ),
@@ -174,7 +176,7 @@ FRAGMENTATION = Row(
             "on several (a split, or a refusal by the Topology Manager), too few devices.",
             {
                 "{{resource}}: one NUMA node": f"count by (resource) ({FITS})",
-                "{{resource}}: only split": f"count by (resource) ({FRAGMENTED})",
+                "{{resource}}: only split": f"count by (resource) ({ONLY_SPLIT})",
                 "{{resource}}: too few": f"count by (resource) ({free('node', 'resource')} < $size)",
             },
             stacked=True,

@@ -59,7 +59,10 @@ def duration(share: float, *labels: str, window: str = RATE) -> str:
 FIT = by_node("numaplace_largest_single_node_fit", "resource", where=DEVICES)
 ENOUGH = f"{free('node', 'resource')} >= $size"
 FITS = f"{FIT} >= $size"
-FRAGMENTED = f"{ENOUGH} and on (node, resource) {FIT} < $size"
+ONLY_SPLIT = f"{ENOUGH} and on (node, resource) {FIT} < $size"
+POSSIBLE = f"{by_node('numaplace_allocatable', 'resource', where=DEVICES)} >= $size"
+FRAGMENTED = f"{ONLY_SPLIT} and on (node, resource) {POSSIBLE}"
+"""Without nodes where no NUMA node is large enough for it, whatever pods have."""
 
 REGISTERED = by_node("numaplace_registered", "resource", where=OURS)
 NOT_REGISTERED = f"min by (node) (numaplace_registered{{{OURS}}}) == 0"

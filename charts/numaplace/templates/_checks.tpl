@@ -24,6 +24,17 @@ are the daemon's own (numaplace.config): here they fail the installation instead
 {{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}
 - serviceMonitor.enabled: podMonitor.enabled is true as well, so every daemon would be scraped twice, and every sum be doubled. Set one of the two to false.
 {{- end }}
+{{- if .Values.prometheusRule.enabled }}
+{{- $alerts := list "NumaplaceDown" "NumaplaceAbsent" "NumaplaceFragmented" }}
+{{- range include "numaplace.alerts" . | fromYamlArray }}
+{{- $alerts = append $alerts .alert }}
+{{- end }}
+{{- range .Values.prometheusRule.disabled }}
+{{- if not (has . $alerts) }}
+- prometheusRule.disabled: there is no alert {{ . }}. There are {{ $alerts | uniq | sortAlpha | join ", " }}.
+{{- end }}
+{{- end }}
+{{- end }}
 {{- include "numaplace.problems.nodeConfigs" . }}
 {{- include "numaplace.problems.workload" . }}
 {{- end -}}
