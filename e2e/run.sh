@@ -4,6 +4,8 @@
 #   e2e/run.sh [pytest arguments]     builds what is missing, then runs the tests
 #   e2e/run.sh --prepare              only builds what is missing
 #
+# NUMAPLACE_KUBELET is another kubelet to run, for example an older one (e2e/cluster/build.sh older_kubelet).
+#
 # Needs root and a .venv (`make e2e` makes it). Builds go to a cache outside the repository and are
 # reused until the pinned modules or the Go version change.
 set -euo pipefail
@@ -57,6 +59,11 @@ long() {
 }
 
 build_kubelet() {
+    if [ -n "${NUMAPLACE_KUBELET:-}" ]; then
+        kubelet=$NUMAPLACE_KUBELET
+        say "kubelet: $("$kubelet" --version) ($kubelet)"
+        return
+    fi
     local stamp="-X k8s.io/component-base/version"
     local flags="-s -w $stamp.gitVersion=$kubelet_version $stamp.gitMajor=1 $stamp.gitMinor=37"
     local key
