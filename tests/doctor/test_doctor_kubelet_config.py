@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from doctor_site import Patient
 from hypothesis import given
 from hypothesis import strategies as st
-from numaplace.config.schema import SteeringMode
-from numaplace.doctor.checks.steering import judged, steers_in_this_version
 from numaplace.doctor.findings import Level
 from numaplace.kubelet.settings import KubeletSettings, look_at_kubelet, settings_of
 
@@ -178,70 +175,3 @@ KEYS = st.sampled_from(
 @given(st.dictionaries(KEYS, JSON))
 def test_any_document_can_be_read(document: dict[str, Any]) -> None:
     assert isinstance(settings_of(document), KubeletSettings)
-
-
-async def test_steering_that_is_not_in_this_version(running: Patient) -> None:
-    facts = await running.facts()
-    aligned = replace(facts, kubelet=replace(facts.kubelet, settings=KubeletSettings("restricted")))
-    found = judged(aligned, served=False)
-    assert found.level is Level.WARNING
-    assert "topologyManagerPolicy: none" in found.advice
-
-
-async def test_steering_is_judged_for_this_version(running: Patient) -> None:
-    running.kubelet_file(topologyManagerPolicy="restricted")
-    report = await running.examine()
-    found = [one for one in report.findings if one.check == "steering"]
-    assert found[0].level is Level.WARNING
-    assert ("not in this version" in found[0].summary) is not steers_in_this_version()
-
-
-@pytest.mark.parametrize(
-    ("settings", "changes", "level", "word", "advice"),
-    [
-        ({"policy": "none"}, {}, Level.OK, "not needed", ""),
-        ({"policy": "restricted"}, {}, Level.WARNING, "does not know", "kubelet.configFile: "),
-        ({"policy": "restricted"}, {"known": True}, Level.OK, "can work under policy restricted", ""),
-        ({"policy": "best-effort"}, {"strategy": "none"}, Level.OK, "no strategy", ""),
-        ({"policy": "best-effort"}, {"mode": SteeringMode.OFF}, Level.OK, "switched off", ""),
-        (
-            {"policy": "best-effort"},
-            {"strategy": "most-allocated", "known": True},
-            Level.WARNING,
-            "several sizes",
-            "steering.requests",
-        ),
-        (
-            {"policy": "best-effort", "options": {"numa-allocation-strategy": "most-allocated"}},
-            {},
-            Level.OK,
-            "the kubelet follows a strategy itself",
-            "",
-        ),
-    ],
-)
-async def test_whether_steering_can_work(
-    running: Patient, settings: dict[str, Any], changes: dict[str, Any], level: Level, word: str, advice: str
-) -> None:
-    kubelet = {
-        "devicePluginDirectory": str(running.kubelet.device_plugins_dir),
-        "podResourcesSocket": str(running.kubelet.pod_resources_socket),
-    }
-    if changes.get("known"):
-        kubelet["configFile"] = str(running.site.root / "kubelet.yaml")
-    facts = await running.facts(
-        kubelet=kubelet,
-        strategy=changes.get("strategy", "least-allocated"),
-        steering={"mode": str(changes.get("mode", "auto"))},
-    )
-    facts = replace(facts, kubelet=replace(facts.kubelet, settings=KubeletSettings(**settings)))
-    found = judged(facts, served=True)
-    assert found.level is level
-    assert word in found.summary
-    assert advice in found.advice
-
-
-async def test_steering_needs_the_state(patient: Patient) -> None:
-    patient.kubelet_file(topologyManagerPolicy="restricted")
-    found = judged(await patient.facts(), served=True)
-    assert (found.level, "pod-resources" in found.advice) == (Level.WARNING, True)

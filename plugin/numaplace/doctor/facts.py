@@ -11,6 +11,7 @@ from numaplace.config.schema import Config
 from numaplace.devices.scan import Scan
 from numaplace.doctor.steering_page import SteeringFact
 from numaplace.kubelet.settings import KubeletFact
+from numaplace.managers.cpu.topology import CpuTopology
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, PodUse
 from numaplace.model.topology import NumaTopology
@@ -135,6 +136,7 @@ class LimitsFact:
 class Facts:
     """Everything that was seen. ``daemon`` is None when its pages are switched off.
 
+    ``cpu_topology`` is None where a kubelet would find no CPUs.
     ``pci_bus`` and ``numa_shown``: whether sysfs shows a PCI bus, and NUMA nodes. ``registry`` is the folder
     of the kubelet's plugin watcher, where some plugins have their sockets instead.
     """
@@ -146,6 +148,7 @@ class Facts:
     pod_resources: PodResourcesFact
     kubelet: KubeletFact
     topology: NumaTopology
+    cpu_topology: CpuTopology | None = None
     config_warnings: tuple[str, ...] = ()
     uid: int = 0
     numa_shown: bool = True

@@ -15,6 +15,7 @@ from typing import TypeVar
 from asyncinotify import Inotify
 
 from numaplace.config.schema import Config
+from numaplace.devices.cpu_topology import read_cpu_topology
 from numaplace.devices.files import names_in, read_int, read_text
 from numaplace.devices.host import read_topology
 from numaplace.devices.pci import PCI_ADDRESS, PCI_DEVICES
@@ -83,6 +84,7 @@ async def look(reach: Reach) -> Facts:
         pod_resources=await _pod_resources(reach),
         kubelet=await asyncio.to_thread(_kubelet, reach),
         topology=read_topology(sysfs),
+        cpu_topology=read_cpu_topology(sysfs, procfs=config.host.procfs),
         numa_shown=any(_NODE.fullmatch(name) for name in names_in(sysfs / "devices/system/node")),
         scans=scans,
         daemon=daemon,

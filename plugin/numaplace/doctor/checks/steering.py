@@ -1,68 +1,90 @@
-"""Whether steering can work here: would the kubelet's Topology Manager follow the strategy."""
+"""Whether the Topology Manager can be made to follow the strategy here, and what the daemon does about it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numaplace.config.checks import without_effect
-from numaplace.config.schema import Config, SteeringConfig, SteeringMode
+from numaplace.config.schema import ClusterMode, SteeringMode
 from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
+from numaplace.doctor.steering_page import SteeringFact
 from numaplace.engine.options import NUMA_ALLOCATION_STRATEGY, PolicyName
+from numaplace.kubelet.known import KnownKubelet, steering_node
 from numaplace.kubelet.settings import KubeletSettings
 from numaplace.model.names import Strategy
+from numaplace.model.podresources import Allocatable
+from numaplace.model.ranges import ranges
+from numaplace.steering.reasons import Reason
 
-
-def steers_in_this_version() -> bool:
-    """Return whether the daemon heeds the ``steering`` keys: the configuration knows which have no effect."""
-    asked = Config(steering=SteeringConfig(backoff_seconds=1.0))
-    return "steering.backoff" not in without_effect(asked)
+_DECLARE = (
+    "name the requests of this node's pods in steering.requests, memory beside the CPUs included; see "
+    "docs/steering.md"
+)
+_LASTING = {
+    Reason.POLICY_UNKNOWN: "set kubelet.configFile (in a container also mount the file), or allow the daemon "
+    "get of nodes/proxy",
+    Reason.STATE_UNKNOWN: "see the checks pod-resources and kubelet-config; if it stays, the daemon's log "
+    "says when it began",
+    Reason.NOTHING_STEERABLE: _DECLARE,
+    Reason.MIXED_STRATEGIES: "give the resources that pods ask for together one strategy",
+    Reason.SEVERAL_SIZES: "if all pods ask for the same, name that one shape in steering.requests; "
+    "otherwise the kubelet's lowest-id rule packs about as well",
+    Reason.TOO_MANY: "name fewer shapes in steering.requests",
+    Reason.MAY_SPAN: _DECLARE,
+    Reason.FAILED: "look into the daemon's log; where it says that something went wrong in steering, please report",
+}
+"""Reasons that do not pass with the next pod, and what to do about them."""
 
 
 def steering(facts: Facts) -> Iterator[Finding]:
-    """Yield one finding."""
-    yield judged(facts, served=steers_in_this_version())
+    """Yield whether it can work, and what the daemon says that it does."""
+    off = _off(facts)
+    if off is not None:
+        yield off
+        return
+    found = judged(facts)
+    if found is not None:
+        yield found
+    seen = facts.daemon.steering if facts.daemon else None
+    if seen is not None:
+        yield from reported(seen)
 
 
-def judged(facts: Facts, *, served: bool) -> Finding:
-    """Return whether steering can work; ``served``: whether this version steers at all."""
-    settings = facts.kubelet.settings
+def _off(facts: Facts) -> Finding | None:
+    """Return why there is nothing to steer, if that is so."""
     strategies = {resource.strategy or facts.config.strategy for resource in facts.config.resources}
+    settings = facts.kubelet.settings
     if facts.config.steering.mode is SteeringMode.OFF:
         return Finding(Level.OK, "steering is switched off", "steering.mode is off")
     if strategies <= {Strategy.NONE}:
         return Finding(Level.OK, "steering has nothing to do: no strategy is set")
     if len(facts.topology.nodes) < 2:
         return Finding(Level.OK, "steering has nothing to do: there is one NUMA node")
+    if settings is not None and settings.policy == PolicyName.NONE:
+        return Finding(
+            Level.OK,
+            "steering is not needed: under Topology Manager policy none numaplace decides directly",
+        )
+    if settings is not None and NUMA_ALLOCATION_STRATEGY in settings.options:
+        return Finding(
+            Level.OK,
+            f"steering is not needed: the kubelet follows a strategy itself ({NUMA_ALLOCATION_STRATEGY})",
+        )
+    return None
+
+
+def judged(facts: Facts) -> Finding | None:
+    """Return whether steering can work by what doctor sees; ``None`` if only the daemon can tell."""
+    settings = facts.kubelet.settings
+    told = facts.daemon is not None and facts.daemon.steering is not None
     if settings is None:
+        if told:
+            return None
         return Finding(
             Level.UNKNOWN,
             "whether steering can work is not known: it depends on the kubelet's Topology Manager policy",
             facts.kubelet.problem,
             "see the check kubelet-config",
-        )
-    if settings.policy == PolicyName.NONE:
-        return Finding(
-            Level.OK,
-            "steering is not needed: under Topology Manager policy none numaplace decides directly",
-        )
-    if not served:
-        return Finding(
-            Level.WARNING,
-            f"the strategy does not choose the NUMA nodes under policy {settings.policy}: steering is "
-            "not in this version",
-            "the kubelet chooses the lowest ids among equally good NUMA nodes; numaplace decides inside them",
-            "if device placement matters more than CPUs and memory beside the devices, set "
-            "topologyManagerPolicy: none; otherwise nothing is to be done",
-        )
-    return _served(facts, settings, strategies=strategies)
-
-
-def _served(facts: Facts, settings: KubeletSettings, *, strategies: set[Strategy]) -> Finding:
-    if NUMA_ALLOCATION_STRATEGY in settings.options:
-        return Finding(
-            Level.OK,
-            f"steering is not needed: the kubelet follows a strategy itself ({NUMA_ALLOCATION_STRATEGY})",
         )
     calls = (facts.pod_resources.list, facts.pod_resources.allocatable)
     if not all(call is not None and call.good for call in calls):
@@ -72,20 +94,98 @@ def _served(facts: Facts, settings: KubeletSettings, *, strategies: set[Strategy
             "PodResources does not answer",
             "see the check pod-resources",
         )
-    if facts.config.kubelet.config_file is None:
+    problem = _problem(facts, settings)
+    if problem:
         return Finding(
             Level.WARNING,
-            "steering stays off: the daemon does not know the kubelet's Topology Manager policy",
-            "kubelet.configFile is not set",
+            f"steering stays off: what the kubelet will do cannot be predicted: {problem}",
+            f"read from {', '.join(facts.kubelet.sources)}",
+            "restart the kubelet if its configuration was changed; otherwise nothing is to be done: "
+            "numaplace decides inside the NUMA nodes that the kubelet chooses",
+        )
+    return _can_work(facts, settings, told=told)
+
+
+def _problem(facts: Facts, settings: KubeletSettings) -> str:
+    node = steering_node(
+        KnownKubelet(settings),
+        allocatable=facts.pod_resources.capacity or Allocatable(),
+        topology=facts.topology,
+        cpu_topology=facts.cpu_topology,
+        steerable=frozenset(facts.scans),
+    )
+    return node.problem
+
+
+def _can_work(facts: Facts, settings: KubeletSettings, *, told: bool) -> Finding:
+    config = facts.config
+    if config.kubelet.config_file is None and not told:
+        without = config.cluster.enabled is ClusterMode.OFF
+        return Finding(
+            Level.WARNING,
+            "steering stays off unless the daemon knows the kubelet's Topology Manager policy",
+            f"kubelet.configFile is not set, and {'the API server is not used' if without else _CONFIGZ}",
             f"set kubelet.configFile: {facts.kubelet.sources[0]} (in a container also mount it)",
         )
-    if Strategy.MOST_ALLOCATED in strategies and len(facts.config.steering.requests) != 1:
+    strategies = {resource.strategy or config.strategy for resource in config.resources}
+    declared = len(config.steering.requests)
+    if Strategy.MOST_ALLOCATED in strategies and declared != 1:
         return Finding(
             Level.WARNING,
             "steering can work, and mostly withholds nothing under most-allocated with requests of "
             "several sizes",
-            f"policy {settings.policy}; steering.requests names {len(facts.config.steering.requests)} shapes",
-            "if all pods ask for the same, name that one shape in steering.requests; otherwise the "
-            "kubelet's lowest-id rule packs about as well",
+            f"policy {settings.policy}; steering.requests names {declared} shapes",
+            _LASTING[Reason.SEVERAL_SIZES],
         )
-    return Finding(Level.OK, f"steering can work under policy {settings.policy}")
+    return Finding(
+        Level.OK,
+        f"steering can work under policy {settings.policy}",
+        f"steering.requests names {declared} shapes" if declared else "steering.requests names none",
+    )
+
+
+_CONFIGZ = "the daemon may read the node's configz only where it may get nodes/proxy"
+
+
+def reported(seen: SteeringFact) -> Iterator[Finding]:
+    """Yield what the daemon does now."""
+    if seen.mode == SteeringMode.OFF:
+        yield Finding(
+            Level.WARNING,
+            "the daemon does not steer: in its configuration steering is off",
+            "its page /steering; the configuration that doctor reads has steering.mode auto",
+            "name the configuration that the daemon runs with (--config), or reload it",
+        )
+        return
+    if seen.open_seconds is not None:
+        yield Finding(
+            Level.WARNING,
+            f"steering is held off for {seen.open_seconds:.0f} s more: a pod was refused while topology "
+            "was withheld",
+            f"the circuit breaker has opened {_times(seen.trips)} since the daemon's start",
+            "kubectl describe the refused pod, which the daemon's log names; if it comes again, keep "
+            "steering.headroom free or name all requests in steering.requests",
+        )
+        return
+    yield from _now(seen)
+
+
+def _now(seen: SteeringFact) -> Iterator[Finding]:
+    trips = f"; the circuit breaker has opened {_times(seen.trips)}" if seen.trips else ""
+    shapes = f"shapes: {seen.shapes_source}{trips}"
+    if seen.withheld:
+        named = "; ".join(f"{name} on NUMA {ranges(one.nodes)}" for name, one in seen.withheld.items())
+        yield Finding(Level.OK, f"the daemon withholds topology of free devices: {named}", shapes)
+    passing = []
+    less = "nothing more is withheld" if seen.withheld else "nothing is withheld"
+    for code, text in seen.refusals:
+        if code in _LASTING:
+            yield Finding(Level.WARNING, f"{less}: {text}", f"{code}; {shapes}", _LASTING[Reason(code)])
+        else:
+            passing.append(text)
+    if passing:
+        yield Finding(Level.OK, f"{less} now: {'; '.join(passing)}", shapes)
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

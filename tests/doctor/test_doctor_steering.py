@@ -1,0 +1,174 @@
+"""Whether steering can work on a node, and what the daemon says that it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from doctor_site import GPU_ONLY, Patient, Report
+from numaplace.doctor.checks.steering import judged, reported
+from numaplace.doctor.checks.table import examine
+from numaplace.doctor.facts import DaemonFact, Facts
+from numaplace.doctor.findings import Finding, Level
+from numaplace.doctor.steering_page import SteeringFact, WithheldFact
+from numaplace.model.names import ResourceName
+
+GPU = ResourceName("nvidia.com/gpu")
+
+
+async def steered(patient: Patient, *, known: bool = True, **changes: Any) -> Facts:
+    """Facts of a node whose daemon is told where the kubelet's configuration is, or not."""
+    kubelet = {
+        "devicePluginDirectory": str(patient.kubelet.device_plugins_dir),
+        "podResourcesSocket": str(patient.kubelet.pod_resources_socket),
+    }
+    if known:
+        kubelet["configFile"] = str(patient.site.root / "kubelet.yaml")
+    return await patient.facts(kubelet=kubelet, **{"strategy": "least-allocated", **changes})
+
+
+async def found(patient: Patient, keys: dict[str, Any], **changes: Any) -> Finding:
+    """The first finding of the check on a kubelet with these keys."""
+    patient.kubelet_file(**keys)
+    return Report(examine(await steered(patient, **changes), CHECK)).findings[0]
+
+
+def steering_only() -> Any:
+    from numaplace.doctor.checks.table import CHECKS
+
+    return {"steering": CHECKS["steering"]}
+
+
+CHECK = steering_only()
+
+
+@pytest.mark.parametrize(
+    ("keys", "changes", "word"),
+    [
+        ({"topologyManagerPolicy": "none"}, {}, "not needed"),
+        ({"topologyManagerPolicy": "restricted"}, {}, "can work under policy restricted"),
+        ({"topologyManagerPolicy": "best-effort"}, {"strategy": "none"}, "no strategy"),
+        ({"topologyManagerPolicy": "best-effort"}, {"steering": {"mode": "off"}}, "switched off"),
+        (
+            {
+                "topologyManagerPolicy": "best-effort",
+                "topologyManagerPolicyOptions": {"numa-allocation-strategy": "most-allocated"},
+            },
+            {},
+            "the kubelet follows a strategy itself",
+        ),
+        (
+            {"topologyManagerPolicy": "restricted"},
+            {"strategy": "most-allocated", "steering": {"requests": [{"nvidia.com/gpu": 1}]}},
+            "can work",
+        ),
+    ],
+)
+async def test_well_or_with_nothing_to_do(
+    running: Patient, keys: dict[str, Any], changes: dict[str, Any], word: str
+) -> None:
+    finding = await found(running, keys, **changes)
+    assert (finding.level, finding.advice) == (Level.OK, "")
+    assert word in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("keys", "changes", "word", "advice"),
+    [
+        ({}, {"known": False}, "unless the daemon knows", "kubelet.configFile: "),
+        ({}, {"strategy": "most-allocated"}, "several sizes", "steering.requests"),
+        ({"cpuManagerPolicy": "static"}, {}, "another cpuManagerPolicy than static", "restart the kubelet"),
+        (
+            {"featureGates": {"PodLevelResourceManagers": True}},
+            {},
+            "PodLevelResourceManagers",
+            "decides inside",
+        ),
+        ({"topologyManagerPolicyOptions": {"new": "true"}}, {}, "'new'", "decides inside"),
+    ],
+)
+async def test_what_keeps_it_off(
+    running: Patient, keys: dict[str, Any], changes: dict[str, Any], word: str, advice: str
+) -> None:
+    finding = await found(running, {"topologyManagerPolicy": "restricted", **keys}, **changes)
+    assert finding.level is Level.WARNING
+    assert word in finding.summary
+    assert advice in finding.advice
+
+
+async def test_it_needs_the_state(patient: Patient) -> None:
+    finding = await found(patient, {"topologyManagerPolicy": "restricted"})
+    assert (finding.level, "pod-resources" in finding.advice) == (Level.WARNING, True)
+
+
+async def test_a_kubelet_that_only_the_daemon_knows(running: Patient) -> None:
+    """In the daemon's pod doctor sees no configuration, while the daemon may have it from configz."""
+    facts = await steered(running)
+    unseen = replace(facts, kubelet=replace(facts.kubelet, settings=None, problem="not seen"))
+    alone = judged(unseen)
+    assert alone is not None
+    assert alone.level is Level.UNKNOWN
+    told = replace(
+        unseen, daemon=DaemonFact("http://x", 200, steering=SteeringFact("auto", policy="restricted"))
+    )
+    assert judged(told) is None
+
+
+def one(**page: Any) -> Finding:
+    (finding,) = reported(SteeringFact(**{"mode": "auto", "policy": "restricted", **page}))
+    return finding
+
+
+def test_what_is_withheld_is_told() -> None:
+    finding = one(withheld={GPU: WithheldFact((0, 1, 3))}, shapes_source="seen", trips=2)
+    assert finding.level is Level.OK
+    assert "nvidia.com/gpu on NUMA 0-1,3" in finding.summary
+    assert finding.detail == "shapes: seen; the circuit breaker has opened 2 times"
+
+
+def test_an_open_circuit_breaker_is_a_warning() -> None:
+    finding = one(open_seconds=41.5, trips=1, refusals=(("held-off-after-a-refusal", "a pod was refused"),))
+    assert finding.level is Level.WARNING
+    assert "42 s more" in finding.summary
+    assert "once" in finding.detail
+    assert "steering.headroom" in finding.advice
+
+
+def test_a_daemon_that_has_it_off() -> None:
+    assert one(mode="off").level is Level.WARNING
+
+
+@pytest.mark.parametrize(
+    "code", ["nothing-to-gain", "no-common-set", "unsafe", "a-reason-of-a-later-version"]
+)
+def test_reasons_that_pass_are_no_trouble(code: str) -> None:
+    finding = one(refusals=((code, "because"),))
+    assert (finding.level, finding.summary) == (Level.OK, "nothing is withheld now: because")
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("policy-unknown", "nodes/proxy"),
+        ("several-sizes", "one shape"),
+        ("unknown-shapes-may-span", "steering.requests"),
+        ("failed", "please report"),
+    ],
+)
+def test_reasons_that_stay_are_warnings(code: str, advice: str) -> None:
+    finding = one(refusals=((code, "because"),))
+    assert (finding.level, finding.summary) == (Level.WARNING, "nothing is withheld: because")
+    assert advice in finding.advice
+
+
+async def test_withheld_devices_are_not_called_broken(running: Patient) -> None:
+    """The kubelet shows them without NUMA nodes; the host has them where they are."""
+    running.kubelet_file(topologyManagerPolicy="none")
+    async with running.site.serving(resources=GPU_ONLY):
+        facts = await running.facts(resources=GPU_ONLY)
+        capacity = facts.pod_resources.capacity
+        assert capacity is not None
+        bare = replace(capacity, devices=tuple(replace(block, nodes=()) for block in capacity.devices))
+        withheld = replace(facts, pod_resources=replace(facts.pod_resources, capacity=bare))
+        assert examine(withheld) == examine(facts)
