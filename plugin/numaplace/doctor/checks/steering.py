@@ -31,7 +31,7 @@ _LASTING = {
     "otherwise the kubelet's lowest-id rule packs about as well",
     Reason.TOO_MANY: "name fewer shapes in steering.requests",
     Reason.MAY_SPAN: _DECLARE,
-    Reason.FAILED: "look into the daemon's log; where it says that something went wrong in steering, please report",
+    Reason.FAILED: "the daemon's log says what went wrong in steering; please report it",
 }
 """Reasons that do not pass with the next pod, and what to do about them."""
 
