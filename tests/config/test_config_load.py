@@ -179,10 +179,6 @@ def test_a_file_that_cannot_be_read(name, tmp_path):
     ("text", "key"),
     [
         ("relay: {directory: /x}", "relay.directory"),
-        ("steering: {requests: [{cpu: 1}]}", "steering.requests"),
-        ("steering: {headroom: {cpu: 1}}", "steering.headroom"),
-        ("steering: {backoff: 1m}", "steering.backoff"),
-        ("kubelet: {configFile: /x}", "kubelet.configFile"),
     ],
 )
 def test_settings_of_later_versions_are_warned_about(text, key, tmp_path):
@@ -193,6 +189,8 @@ def test_settings_of_later_versions_are_warned_about(text, key, tmp_path):
     "text",
     [
         "steering: {mode: off}",
+        "steering: {requests: [{cpu: 1}], headroom: {cpu: 1}, backoff: 1m}",
+        "kubelet: {configFile: /x}",
         "cluster: {enabled: true}",
         "cluster: {events: false}",
         "cluster: {enabled: auto}",

@@ -253,7 +253,13 @@ async def preferred(stub: Any, available: Any, must: Any = (), *, size: int) -> 
     return list(reply.container_responses[0].deviceIDs)
 
 
-def build_site(root: Path, **emulator: Any) -> Site:
+MACHINE = EmulatedNode(
+    NumaTopology(nodes=NODES, cpus={0: frozenset(range(8)), 1: frozenset(range(8, 16))}),
+    memory_bytes=dict.fromkeys(NODES, 32 << 30),
+)
+
+
+def build_site(root: Path, *, machine: EmulatedNode = MACHINE, **emulator: Any) -> Site:
     host = FakeHost(root / "host")
     truth = {}
     for node in NODES:
@@ -263,6 +269,4 @@ def build_site(root: Path, **emulator: Any) -> Site:
         truth |= dict.fromkeys(vfs, node)
         for slot in range(GPUS_PER_NODE):
             truth[host.gpu("nvidia", f"0000:{node + 5}{slot}:00.0", numa=node)] = node
-    cpus = {0: frozenset(range(8)), 1: frozenset(range(8, 16))}
-    machine = EmulatedNode(NumaTopology(nodes=NODES, cpus=cpus), memory_bytes=dict.fromkeys(NODES, 32 << 30))
     return Site(root, host, KubeletEmulator(root, machine, seed=5, **emulator), truth)

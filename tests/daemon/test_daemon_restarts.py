@@ -131,6 +131,7 @@ async def test_an_idle_daemon_is_quiet(site: Site) -> None:
         await site.registered()
         await daemon.wait_line(lambda line: line["event"] == "registered", timeout_seconds=10)
         await until(lambda: sum(line["event"] == "registered" for line in daemon.lines) == 2)
+        await daemon.wait_line(lambda line: line["event"] == "steering", timeout_seconds=10)
         before = list(daemon.lines)
         await lists(site, 4)
         assert daemon.lines == before

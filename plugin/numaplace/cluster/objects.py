@@ -47,6 +47,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 class _Status(msgspec.Struct):
     phase: str | None = None
+    reason: str | None = None
 
 
 class _Pod(msgspec.Struct):
@@ -72,10 +73,14 @@ class _Failure(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class KnownPod:
-    """A pod as the API server has it. ``terminal``: it has ended, and holds nothing any more."""
+    """A pod as the API server has it. ``terminal``: it has ended, and holds nothing any more.
+
+    ``reason`` is that of its status: the kubelet's reason for refusing the pod, where it did.
+    """
 
     pod: Pod
     terminal: bool = False
+    reason: str = ""
 
     @property
     def key(self) -> PodKey:
@@ -131,8 +136,8 @@ def _known(item: _Pod) -> KnownPod | None:
         )
     except ValueError:
         return None
-    phase = item.status.phase if item.status else None
-    return KnownPod(pod, terminal=phase in ("Succeeded", "Failed"))
+    status = item.status or _Status()
+    return KnownPod(pod, terminal=status.phase in ("Succeeded", "Failed"), reason=status.reason or "")
 
 
 def _kind(init_container: _Container) -> ContainerKind:

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from numaplace.cluster.objects import Change, KnownPod
+from numaplace.managers.admission import TOPOLOGY_AFFINITY_ERROR
+from numaplace.managers.device_manager import PodUid
 from numaplace.managers.pod import Pod
 from numaplace.model.names import PodKey
 from numaplace.state.attribution import Specs
 
 
 class PodStore:
-    """Known pods by (namespace, name). On the event loop; what was known stays while the server is away."""
+    """Known pods by (namespace, name). On the event loop; what was known stays while the server is away.
 
-    def __init__(self) -> None:
+    ``on_change`` is told that something has changed; ``on_refused`` of each pod that the kubelet has refused
+    for its NUMA alignment, once, but not of those that were refused before the first list.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_change: Callable[[], None] = lambda: None,
+        on_refused: Callable[[KnownPod], None] = lambda _: None,
+    ) -> None:
+        self._on_change = on_change
+        self._on_refused = on_refused
+        self._refused: set[PodUid] | None = None
         self._pods: dict[PodKey, Pod] = {}
         self._terminal: set[PodKey] = set()
         self._changed = asyncio.Event()
@@ -38,7 +52,9 @@ class PodStore:
         found = tuple(pods)
         self._pods = {pod.key: pod.pod for pod in found}
         self._terminal = {pod.key for pod in found if pod.terminal}
-        self._changed.set()
+        refused = [pod for pod in found if _is_refused(pod)]
+        before, self._refused = self._refused, {pod.pod.uid for pod in refused}
+        self._tell(pod for pod in refused if before is not None and pod.pod.uid not in before)
 
     def apply(self, change: Change) -> None:
         """Take in one event of a watch."""
@@ -52,4 +68,20 @@ class PodStore:
             # A namesake may have come already: only the pod that went is forgotten.
             del self._pods[known.key]
             self._terminal.discard(known.key)
+        refused = self._refused = self._refused or set()
+        new = _is_refused(known) and not change.deleted and known.pod.uid not in refused
+        if new:
+            refused.add(known.pod.uid)
+        elif change.deleted:
+            refused.discard(known.pod.uid)
+        self._tell([known] if new else [])
+
+    def _tell(self, refused: Iterable[KnownPod]) -> None:
         self._changed.set()
+        for pod in refused:
+            self._on_refused(pod)
+        self._on_change()
+
+
+def _is_refused(known: KnownPod) -> bool:
+    return known.terminal and known.reason == TOPOLOGY_AFFINITY_ERROR

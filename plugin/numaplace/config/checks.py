@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from numaplace.config.document import Items, Node, Scalar, Section
-from numaplace.config.schema import (
-    Config,
-    RelayDirectoryConfig,
-    SteeringConfig,
-    SteeringMode,
-)
+from numaplace.config.schema import Config, RelayDirectoryConfig
 from numaplace.model.names import Strategy
 
 SOURCES = ("sriov", "gpu", "declared", "relay")
@@ -80,21 +75,9 @@ def warnings_of(config: Config, top: Section) -> Iterator[str]:
 
 
 def without_effect(config: Config) -> Iterator[str]:
-    """Yield the keys of later versions' settings that ask for something (``off`` asks for nothing)."""
-    steering = config.steering
-    plain = SteeringConfig()
+    """Yield the keys of later versions' settings that ask for something."""
     if config.relay != RelayDirectoryConfig():
         yield "relay.directory"
-    if steering.mode not in (plain.mode, SteeringMode.OFF):
-        yield "steering.mode"
-    if steering.requests:
-        yield "steering.requests"
-    if steering.headroom != plain.headroom:
-        yield "steering.headroom"
-    if steering.backoff_seconds != plain.backoff_seconds:
-        yield "steering.backoff"
-    if config.kubelet.config_file is not None:
-        yield "kubelet.configFile"
 
 
 def where(top: Section, *path: str | int) -> str:

@@ -14,13 +14,14 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from numaplace import __version__
 from numaplace.config.load import Loaded
 from numaplace.daemon.logs import EventLog, logging_to
 from numaplace.daemon.node import Node
+from numaplace.daemon.steer import BreakerBox
 from numaplace.errors import InputError
 from numaplace.metrics.labels import ReloadResult
 from numaplace.metrics.metrics import Metrics
@@ -80,6 +81,7 @@ class _Daemon:
     log: EventLog
     metrics: Metrics
     env: Mapping[str, str]
+    box: BreakerBox = field(default_factory=BreakerBox)
 
     async def run(self, loaded: Loaded) -> None:
         """Serve, with a new node for each configuration that needs one, until told to stop."""
@@ -100,7 +102,14 @@ class _Daemon:
 
     async def _run_node(self, loaded: Loaded, former: Loaded | None) -> tuple[Loaded, Loaded | None]:
         """Return what was served at the end and what has to follow; ``InputError`` if it cannot be served."""
-        node = Node(loaded.config, metrics=self.metrics, log=self.log, clock=time.monotonic, env=self.env)
+        node = Node(
+            loaded.config,
+            metrics=self.metrics,
+            log=self.log,
+            clock=time.monotonic,
+            env=self.env,
+            box=self.box,
+        )
         async with node.running():
             if former is None:
                 self._warn(loaded)

@@ -36,6 +36,9 @@ _WATCH_ADVICE = "allow list and watch of pods, or set cluster.enabled: false"
 _CANNOT_TELL = "an Event cannot be sent"
 _EVENTS_ADVICE = "allow create of events, or set cluster.events: false"
 
+SHORT_BREAK_SECONDS = 60.0
+"""A watch ends every few minutes and is opened again: what happened meanwhile is told then."""
+
 QUIET_SECONDS = 600.0
 """The same trouble with the API server is told again after this time."""
 
@@ -58,11 +61,17 @@ class ClusterPart:
     ) -> None:
         self.node_name = node_name
         self._client = client
-        self._store = PodStore()
+        self._store = PodStore(
+            on_change=lambda: self._on_change(),
+            on_refused=lambda known: self._on_refused(known.key, frozenset(known.pod.effective_limits)),
+        )
+        self._on_change: Callable[[], None] = lambda: None
+        self._on_refused: Callable[[PodKey, Collection[ResourceName]], None] = lambda _pod, _resources: None
         self._clock = clock
         trouble = _Trouble(log, clock, _CANNOT_WATCH, _WATCH_ADVICE)
 
         self._connected = False
+        self._connected_until: float | None = None
 
         def connected() -> None:
             self._connected = True
@@ -71,6 +80,7 @@ class ClusterPart:
 
         def ended() -> None:
             self._connected = False
+            self._connected_until = clock()
             metrics.set_cluster_watch(connected=False)
 
         self._watch = PodWatch(
@@ -104,6 +114,21 @@ class ClusterPart:
     def specs(self) -> Specs:
         """The pods of this node, as the API server last told them."""
         return self._store.specs
+
+    @property
+    def watching(self) -> bool:
+        """Whether the pods are being watched, short breaks aside."""
+        until = self._connected_until
+        return self._connected or (until is not None and self._clock() - until < SHORT_BREAK_SECONDS)
+
+    def tell(
+        self,
+        *,
+        on_change: Callable[[], None],
+        on_refused: Callable[[PodKey, Collection[ResourceName]], None],
+    ) -> None:
+        """Tell of changes of ``specs``, and of pods that the kubelet refuses, with what they ask for."""
+        self._on_change, self._on_refused = on_change, on_refused
 
     async def arrived(self, keys: Collection[PodKey], *, timeout_seconds: float) -> None:
         """Give the specs of these pods a moment to come; none while the server is away."""

@@ -6,16 +6,18 @@ One object on the event loop. The rules are in ``numaplace.state``; this keeps t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from numaplace.kubelet.poller import Observation
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, PodKey, ResourceName
+from numaplace.model.podresources import PodUse
 from numaplace.model.topology import NumaTopology
 from numaplace.state.admission import UNKNOWN, AdmissionLog, held_nodes
 from numaplace.state.attribution import Attribution, Specs, attribute, attributed_nodes
 from numaplace.state.contribution import ContributionCache
 from numaplace.state.ledger import Grant, Ledger
+from numaplace.state.quiet import QuietLog
 from numaplace.state.shapes import ShapeLog
 from numaplace.state.snapshot import Snapshot, build_snapshot
 
@@ -38,6 +40,17 @@ NOBODY = Asking(Attribution(UNKNOWN))
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """What a snapshot is made of; equal views give equal snapshots. ``pods`` keeps the objects of the ids."""
+
+    ids: frozenset[int]
+    allocatable: int
+    in_flight: Mapping[ResourceName, frozenset[DeviceId]]
+    revision: int
+    pods: Sequence[PodUse] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class _Answered:
     resource: ResourceName
     ids: frozenset[DeviceId]
@@ -53,11 +66,15 @@ class Keeper:
         self._cache = ContributionCache()
         self._ledger = Ledger()
         self._admissions = AdmissionLog()
+        self._quiet = QuietLog()
         self._shapes = ShapeLog()
         self._devices: dict[ResourceName, Mapping[DeviceId, Device]] = {}
         self._observation: Observation | None = None
         self._snapshot: Snapshot | None = None
         self._answered: _Answered | None = None
+        self._latest_before: Grant | None = None
+        self.revision = 0
+        """Another number means that devices or grants differ; a List alone does not change it."""
 
     def observed(self, observation: Observation) -> None:
         """Take in a List (the poller's callback)."""
@@ -67,7 +84,35 @@ class Keeper:
         )
         self._admissions = self._admissions.observed(observation.pods)
         self._shapes = self._shapes.observed(observation.pods, self._admissions.complete)
+        self._quiet = self._quiet.observed(
+            observation.pods, self._admissions.complete, taken_at_seconds=observation.taken_at_seconds
+        )
         self._snapshot = None
+
+    @property
+    def observation(self) -> Observation | None:
+        """The List observed last."""
+        return self._observation
+
+    @property
+    def view(self) -> View | None:
+        """What the snapshot is made of; ``None`` before the first List."""
+        seen = self._observation
+        if seen is None:
+            return None
+        return View(
+            frozenset(map(id, seen.pods)),
+            id(seen.allocatable),
+            self._ledger.in_flight(),
+            self.revision,
+            seen.pods,
+        )
+
+    @property
+    def moving(self) -> frozenset[PodKey]:
+        """The pods that may still be under admission, by the List observed last."""
+        seen = self._observation
+        return frozenset() if seen is None else self._quiet.moving(seen.taken_at_seconds)
 
     @property
     def complete(self) -> Collection[PodKey]:
@@ -77,6 +122,7 @@ class Keeper:
     def kubelet_restarted(self) -> None:
         """Forget who was done with admission: a restarted kubelet admits all pods again."""
         self._admissions = AdmissionLog()
+        self._quiet = QuietLog()
 
     def set_devices(self, resource: ResourceName, devices: Collection[Device] | None) -> None:
         """Replace a resource's devices; ``None`` when the resource is no longer ours."""
@@ -84,6 +130,7 @@ class Keeper:
             self._devices.pop(resource, None)
         else:
             self._devices[resource] = {device.id: device for device in devices}
+        self.revision += 1
         self._snapshot = None
 
     def owners(self, *, but: ResourceName) -> dict[DeviceId, ResourceName]:
@@ -102,6 +149,8 @@ class Keeper:
         """Note that we answered Allocate with these ids."""
         last, self._answered = self._answered, None
         pod = last.pod if last and (last.resource, last.ids) == (resource, frozenset(ids)) else None
+        self._latest_before = self._ledger.latest
+        self.revision += 1
         self._ledger = self._ledger.granted(resource, ids, now_seconds=self._clock(), pod=pod)
         self._snapshot = None
 
@@ -136,9 +185,11 @@ class Keeper:
             self._snapshot = built
         return built
 
-    def in_use(self, resource: ResourceName) -> frozenset[DeviceId] | None:
-        """Return the ids in use; ``None`` if that is not known yet."""
-        snapshot = self.snapshot()
+    def in_use(
+        self, resource: ResourceName, *, terminal: Collection[PodKey] = ()
+    ) -> frozenset[DeviceId] | None:
+        """Return the ids in use, but by ``terminal`` pods; ``None`` if that is not known yet."""
+        snapshot = self.snapshot(terminal=terminal)
         return None if snapshot is None else snapshot.in_use(resource)
 
     def freed_at(self, resource: ResourceName) -> Mapping[DeviceId, float]:
@@ -172,3 +223,10 @@ class Keeper:
         if held is None:
             held = held_nodes(admission, resource, snapshot=snapshot, latest=latest)
         return Asking(attribution, held)
+
+    def granted_to(self, resource: ResourceName, size: int, *, specs: Specs) -> Attribution:
+        """Return who asked for what was just granted, by a List that was sent during the call to us."""
+        if self._observation is None:
+            return NOBODY.attribution
+        admission = self._admissions.asking(self._observation.pods, resource, latest=self._latest_before)
+        return attribute(admission, resource, size, specs=specs)

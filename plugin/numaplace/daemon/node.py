@@ -17,6 +17,9 @@ from numaplace.daemon.outage import OutageLog
 from numaplace.daemon.plan import fixed_parts, new_sources, settings_of
 from numaplace.daemon.resource import RunningResource
 from numaplace.daemon.service import ResourceService
+from numaplace.daemon.steer import BreakerBox, SteeringStatus
+from numaplace.daemon.steering_parts import make_steerer
+from numaplace.daemon.steering_settings import steer_settings
 from numaplace.daemon.supervise import supervise
 from numaplace.devices.host import read_topology
 from numaplace.devices.scan import Source
@@ -32,8 +35,8 @@ class Node:
     """Everything that belongs to one configuration of sockets and host roots.
 
     ``InputError`` from the constructor, from ``running`` and from ``apply`` leaves nothing half-done.
-    ``env`` says where the API server is, and who we are; without it, it is not used. ``port`` is that of the
-    HTTP pages while they are served.
+    ``env`` says where the API server is, and who we are; without it, it is not used. ``box`` holds steering's
+    circuit breaker, which outlives a node. ``port`` is that of the HTTP pages while they are served.
     """
 
     def __init__(
@@ -44,12 +47,14 @@ class Node:
         log: EventLog,
         clock: Callable[[], float],
         env: Mapping[str, str] | None = None,
+        box: BreakerBox | None = None,
     ) -> None:
         self._config = config
         self._metrics = metrics
         self._log = log
         self._clock = clock
         self._settings: Mapping[ResourceName, DecisionSettings] = settings_of(config)
+        self._steer_settings = steer_settings(config)
         self._resources: dict[ResourceName, RunningResource] = {}
         self._serving = False
         self._keeper = Keeper(read_topology(config.host.sysfs), clock=clock)
@@ -74,6 +79,18 @@ class Node:
             clock=clock,
             cluster=self._cluster,
         )
+        self._steerer = make_steerer(
+            config,
+            resources=self._services,
+            settings=lambda: self._steer_settings,
+            keeper=self._keeper,
+            poller=self._poller,
+            cluster=self._cluster,
+            metrics=metrics,
+            log=log,
+            clock=clock,
+            box=box or BreakerBox(),
+        )
         self._first = self._prepared(new_sources(config), kept={})
         self.port: int | None = None
 
@@ -86,6 +103,7 @@ class Node:
             tasks = [
                 self._supervised("socket-watch", self._watch.run),
                 self._supervised("poller", self._poller.run),
+                self._supervised("steering", self._steerer.run),
                 *(self._supervised(task, run) for task, run in self._cluster_tasks.items()),
             ]
             self._start(self._first)
@@ -113,10 +131,12 @@ class Node:
         prepared = self._prepared(sources, kept=kept)
         await self._stop((*gone, *replaced))
         self._config, self._settings = config, settings_of(config)
+        self._steer_settings = steer_settings(config)
         for name in gone:
             self._keeper.set_devices(name, None)
             self._metrics.forget(name)
         self._start(prepared)
+        self._steerer.reset()
         if gone:
             self._poller.refresh_allocatable()
         return True
@@ -136,6 +156,7 @@ class Node:
                 source,
                 keeper=self._keeper,
                 decider=self._decider,
+                steering=self._steerer,
                 settings=partial(self._settings_of, name),
                 metrics=self._metrics,
                 log=self._log,
@@ -160,6 +181,13 @@ class Node:
     async def _stop(self, names: tuple[ResourceName, ...]) -> None:
         await asyncio.gather(*(self._resources.pop(name).stop() for name in names))
 
+    def _services(self) -> Mapping[ResourceName, ResourceService]:
+        return {name: running.service for name, running in self._resources.items()}
+
+    def steering_status(self) -> SteeringStatus | None:
+        """Return what steering does now; ``None`` where it is switched off."""
+        return self._steerer.status() if self._steer_settings.on else None
+
     def _supervised(self, task: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         return asyncio.create_task(
             supervise(task, run, log=self._log, restarted=self._metrics.restarted), name=task
@@ -167,6 +195,7 @@ class Node:
 
     def _observed(self, observation: Observation) -> None:
         self._keeper.observed(observation)
+        self._steerer.wake()
         if self._cluster is not None:
             # A decision may be waiting for this List: Events come after it.
             asyncio.get_running_loop().call_soon(self._listed, self._cluster, observation)
@@ -189,6 +218,8 @@ class Node:
         if kubelet != self._kubelet:
             self._kubelet = kubelet
             self._keeper.kubelet_restarted()
+            self._steerer.kubelet_lost()
+        self._steerer.kubelet_returned()
         self._poller.refresh_allocatable()
 
     def _pod_resources_called(self, method: str, code: str) -> None:
@@ -230,6 +261,11 @@ class Node:
             self._metrics.set_snapshot(snapshot)
         for name, running in self._resources.items():
             self._metrics.set_registered(name, registered=running.registered)
+        status = self.steering_status()
+        self._metrics.steering.set_state(
+            {name: service.withheld_per_node() for name, service in self._services().items()},
+            breaker_open=None if status is None else status.held_off_seconds is not None,
+        )
 
     def _ready(self) -> tuple[bool, str]:
         """Ready: every resource is registered. A missing List does not count: pods are placed without it."""

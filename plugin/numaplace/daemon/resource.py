@@ -55,6 +55,11 @@ class RunningResource:
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     @property
+    def service(self) -> ResourceService:
+        """What is served."""
+        return self._service
+
+    @property
     def registered(self) -> bool:
         """Whether the kubelet has accepted the present server, as far as can be seen."""
         return self._registrar.registered

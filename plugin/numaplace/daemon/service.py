@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Protocol
 
 from numaplace.daemon.changes import ChangeWatch
 from numaplace.daemon.decide import Ask, Decider, DecisionSettings
@@ -15,16 +18,47 @@ from numaplace.devices.scan import LeftOut, Scan, Source
 from numaplace.errors import PeerError
 from numaplace.kubelet.devicelist import DeviceBoard, DeviceList, Follower
 from numaplace.metrics.metrics import Metrics
-from numaplace.model.device import ContainerEdits, combine
+from numaplace.model.device import ContainerEdits, Device, combine
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.placement.index import index_devices
+from numaplace.steering.shaping import published_nodes
 
 SETTLE_SECONDS = 2.0
 """Time to the next look when a device has changed and the change is not believed yet."""
 
 
+def _shown(device: Device, nodes: tuple[int, ...]) -> Device:
+    return device if nodes == device.nodes else replace(device, nodes=nodes)
+
+
+class Steering(Protocol):
+    """What a service tells steering (``daemon.steer``)."""
+
+    def active(self) -> None:
+        """Note that a container is under admission."""
+        ...
+
+    async def granted(
+        self, resource: ResourceName, ids: Collection[DeviceId], *, since_seconds: float
+    ) -> None:
+        """Have the next list delivered before Allocate is answered; raises nothing."""
+        ...
+
+    def reset(self) -> None:
+        """Expose everything: devices have changed."""
+        ...
+
+    def kubelet_lost(self) -> None:
+        """Expose everything: the kubelet does not follow any more."""
+        ...
+
+
 class ResourceService:
-    """Implements ``kubelet.plugin.PluginHandler`` for one resource."""
+    """Implements ``kubelet.plugin.PluginHandler`` for one resource.
+
+    The devices and their NUMA nodes are known to all of the daemon as they are; only what is published is
+    shaped (``publish``).
+    """
 
     def __init__(
         self,
@@ -33,6 +67,7 @@ class ResourceService:
         *,
         keeper: Keeper,
         decider: Decider,
+        steering: Steering,
         settings: Callable[[], DecisionSettings],
         metrics: Metrics,
         log: EventLog,
@@ -42,12 +77,15 @@ class ResourceService:
         self._source = source
         self._keeper = keeper
         self._decider = decider
+        self._steering = steering
         self._settings = settings
         self._metrics = metrics
         self._log = log
         self._clock = clock
         self._inventory = Inventory()
         self._board = DeviceBoard()
+        self._real: tuple[Device, ...] = ()
+        self._answered: tuple[frozenset[DeviceId], float] = (frozenset(), 0.0)
         self._index = index_devices(())
         self._told: frozenset[LeftOut | str] = frozenset()
 
@@ -69,9 +107,15 @@ class ResourceService:
         """Return the list once its version is another one."""
         return await self._board.wait_change(version)
 
-    def following(self) -> AbstractContextManager[Follower]:
-        """Count a ListAndWatch stream as open."""
-        return self._board.following()
+    @contextmanager
+    def following(self) -> Iterator[Follower]:
+        """Count a ListAndWatch stream as open; without one, the kubelet may be another one next time."""
+        try:
+            with self._board.following() as follower:
+                yield follower
+        finally:
+            if not self._board.followed:
+                self._steering.kubelet_lost()
 
     def written(self, follower: Follower, version: int) -> None:
         """Take note that a stream has written this version."""
@@ -81,19 +125,62 @@ class ResourceService:
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
     ) -> Sequence[DeviceId]:
         """Answer GetPreferredAllocation."""
-        return await self._decider.decide(
+        self._steering.active()
+        asked_at_seconds = self._clock()
+        answer = await self._decider.decide(
             Ask(self._resource, available, must_include, size, self._index, self._settings())
         )
+        self._answered = (frozenset(answer), asked_at_seconds)
+        return answer
 
     async def allocate(self, ids: Sequence[DeviceId]) -> ContainerEdits:
-        """Answer Allocate, for every device that was ever published; note the grant."""
+        """Answer Allocate, for every device that was ever published; note the grant.
+
+        Before the answer leaves, the list for the next admission has.
+        """
+        called_at_seconds = self._clock()
         devices = [self._board.find(device_id) for device_id in ids]
         missing = [device_id for device_id, device in zip(ids, devices, strict=True) if device is None]
         if missing:
             raise PeerError(f"unknown device ids: {', '.join(missing)}", code="NOT_FOUND")
         edits = combine(device.edits for device in devices if device is not None)
         self._keeper.granted(self._resource, ids)
+        followed, asked_at_seconds = self._answered
+        self._answered = (frozenset(), 0.0)
+        # The call follows our answer: a List sent since that question shows the pod, too.
+        since_seconds = asked_at_seconds if followed == frozenset(ids) else called_at_seconds
+        await self._steering.granted(self._resource, ids, since_seconds=since_seconds)
         return edits
+
+    @property
+    def real_devices(self) -> tuple[Device, ...]:
+        """The devices with the NUMA nodes that they have, published or not."""
+        return self._real
+
+    def publish(self, withheld: frozenset[int], *, in_use: frozenset[DeviceId]) -> bool:
+        """Publish the devices: those that are not in use and touch a withheld NUMA node without topology.
+
+        Return whether the list is another one now.
+        """
+        devices = self._real
+        if withheld:
+            devices = tuple(
+                _shown(device, published_nodes(device, in_use=device.id in in_use, withheld=withheld))
+                for device in devices
+            )
+        before = self._board.current
+        self._board.publish(before.replaced_by(devices))
+        return self._board.current is not before
+
+    async def delivered(self, timeout_seconds: float) -> bool:
+        """Return once the kubelet has been sent the list; False if the time is up before."""
+        return await self._board.delivered(timeout_seconds)
+
+    def withheld_per_node(self) -> Mapping[int, int]:
+        """Return how many devices of each NUMA node are published without topology now."""
+        shown = {device.id: device.nodes for device in self._board.current.devices}
+        hidden = (device for device in self._real if device.nodes and not shown.get(device.id))
+        return Counter(node for device in hidden for node in device.nodes)
 
     async def rescan(self) -> None:
         """Look at the host once, and publish what changed."""
@@ -108,7 +195,9 @@ class ResourceService:
             devices = change.inventory.devices
             self._index = index_devices(devices)
             self._keeper.set_devices(self._resource, devices)
+            self._real = devices
             self._board.publish(self._board.current.replaced_by(devices))
+            self._steering.reset()
         self._tell(scan, change)
 
     def _scan(self) -> Scan:

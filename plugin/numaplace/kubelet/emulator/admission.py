@@ -22,6 +22,7 @@ from numaplace.kubelet.emulator.values import (
     ContainerSpec,
     Limits,
 )
+from numaplace.managers.admission import TOPOLOGY_AFFINITY_ERROR, TOPOLOGY_AFFINITY_MESSAGE
 from numaplace.managers.device_manager import AllocateCall, Calls, ContainerRequest
 from numaplace.managers.device_manager import Call as Step
 from numaplace.managers.devices import PreferredCall
@@ -61,6 +62,14 @@ class Admitter:
         try:
             for spec, kind in self._record.spec.in_admission_order:
                 mask = affinity.get(spec.name) if isinstance(affinity, Mapping) else affinity
+                aligned = self._node.aligned
+                if aligned is not None:
+                    self._node.release_inactive()
+                    admitted, mask = aligned.decide(
+                        self._record.uid, self._record.spec, spec.name, devices=self._node.devices
+                    )
+                    if not admitted:
+                        return self._result(reason=TOPOLOGY_AFFINITY_ERROR, message=TOPOLOGY_AFFINITY_MESSAGE)
                 request = ContainerRequest(
                     pod=self._record.uid,
                     name=spec.name,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from numaplace.kubelet.api import deviceplugin_pb2, podresources_pb2
+from numaplace.kubelet.emulator.aligned import ALIGNING, AlignedCompute
 from numaplace.kubelet.emulator.compute import Compute
 from numaplace.kubelet.emulator.order import MapOrder
 from numaplace.kubelet.emulator.values import ContainerSpec, EmulatedNode, PodSpec
@@ -36,7 +37,8 @@ class Node:
 
     def __init__(self, machine: EmulatedNode, *, device_order: MapOrder, api_order: MapOrder) -> None:
         self.devices = DeviceManager(device_order.ids)
-        self.compute = Compute(machine)
+        self.aligned = AlignedCompute(machine) if machine.topology_policy in ALIGNING else None
+        self.compute: Compute | AlignedCompute = self.aligned or Compute(machine)
         self._order = api_order
         self._pods: dict[PodKey, PodRecord] = {}
         self._uids = count(1)
@@ -67,6 +69,12 @@ class Node:
     def active_uids(self) -> frozenset[PodUid]:
         """The UIDs of the active pods."""
         return frozenset(record.uid for record in self._pods.values() if record.active)
+
+    def release_inactive(self) -> None:
+        """Free what pods hold that are not active any more."""
+        active = self.active_uids
+        self.devices.release_inactive(active)
+        self.compute.release_inactive(active)
 
     def record(self, key: PodKey) -> PodRecord | None:
         """Return the pod of that name."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from numaplace.engine.options import PolicyName, PolicyOptions
+from numaplace.managers.admission import Scope
 from numaplace.managers.device_manager import ContainerKind
 from numaplace.model.device import ContainerEdits
 from numaplace.model.names import DeviceId, PodKey, ResourceName
@@ -13,7 +15,7 @@ from numaplace.model.podresources import MemoryBlock
 from numaplace.model.topology import NumaTopology
 
 UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
-"""The reason of every rejection that the emulator knows, as in the pod's status."""
+"""The reason of a rejection, as in the pod's status, but for what the Topology Manager rejects."""
 
 PodResourcesMethod = Literal["List", "Get", "GetAllocatableResources"]
 
@@ -23,7 +25,8 @@ class EmulatedNode:
     """The machine. Amounts are by NUMA node id; ``reserved_cpus`` are allocatable to nobody.
 
     ``static_cpus`` and ``static_memory`` stand for the kubelet's CPU manager policy ``static`` and memory
-    manager policy ``Static``; without them the API shows no CPUs and no memory.
+    manager policy ``Static``; without them the API shows no CPUs and no memory. With a ``topology_policy``
+    the Topology Manager decides on affinities; without, whoever admits a pod does.
     """
 
     topology: NumaTopology
@@ -32,6 +35,9 @@ class EmulatedNode:
     reserved_cpus: frozenset[int] = frozenset()
     static_cpus: bool = True
     static_memory: bool = True
+    topology_policy: PolicyName | None = None
+    scope: Scope = Scope.CONTAINER
+    options: PolicyOptions = field(default_factory=PolicyOptions)
 
 
 @dataclass(frozen=True, slots=True)

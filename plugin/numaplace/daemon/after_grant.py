@@ -1,0 +1,150 @@
+"""The set for the next admission, worked out and delivered while the kubelet waits for Allocate's answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from numaplace.daemon.exposure import Exposure
+from numaplace.daemon.keeper import Keeper
+from numaplace.daemon.steered import Basis, SteeredGrants
+from numaplace.daemon.steering_facts import Steerable, SteeringFacts
+from numaplace.daemon.steering_settings import SteerSettings
+from numaplace.errors import PeerError
+from numaplace.kubelet.poller import Poller
+from numaplace.metrics.labels import SteeredEffect, SteeringFailure
+from numaplace.metrics.steering import SteeringMetrics
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.state.snapshot import Snapshot
+from numaplace.steering.moment import (
+    Decided,
+    GrantSeen,
+    ShapesInForce,
+    grant_decision,
+    readings_of,
+    refused,
+)
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.prediction import Prediction
+from numaplace.steering.reasons import Reason
+from numaplace.steering.sets import WithheldSet
+
+LIVE_SHARE = 0.5
+"""The part of the time for one Allocate that a List may take."""
+
+
+class NoSetError(Exception):
+    """There is no set, for a ``reason`` that counts as a failure."""
+
+    def __init__(self, reason: SteeringFailure, what: str) -> None:
+        super().__init__(what)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class AfterGrant:
+    """A decision for the next admission, and what it is for."""
+
+    decided: Decided
+    node: SteeringNode
+    shapes: ShapesInForce
+
+
+class GrantFollower:
+    """Decides after a grant that the keeper knows."""
+
+    def __init__(
+        self,
+        *,
+        keeper: Keeper,
+        poller: Poller,
+        facts: SteeringFacts,
+        exposure: Exposure,
+        metrics: SteeringMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._keeper = keeper
+        self._poller = poller
+        self._facts = facts
+        self._exposure = exposure
+        self._metrics = metrics
+        self._clock = clock
+        self._container_basis: Basis | None = None
+        self._steered = SteeredGrants()
+
+    def stock(self, resource: ResourceName, ids: frozenset[DeviceId]) -> Prediction | None:
+        """Return what the kubelet would have done without steering, where a grant is on other nodes."""
+        return self._steered.stock(resource, ids)
+
+    async def decide(
+        self,
+        resource: ResourceName,
+        ids: frozenset[DeviceId],
+        *,
+        since_seconds: float,
+        steerable: Steerable,
+        settings: SteerSettings,
+        basis: Basis | None,
+    ) -> AfterGrant:
+        """Return the decision. ``basis`` is of the set in force. ``NoSetError`` if there is no List in time.
+
+        A List sent after ``since_seconds`` shows the pod under admission.
+        """
+        withheld = self._exposure.withheld
+        node = self._facts.node(steerable)
+        if not await self._has_list(settings, since_seconds):
+            return AfterGrant(refused(Reason.UNDER_ADMISSION), node, ShapesInForce())
+        specs = self._facts.specs
+        snapshot = self._keeper.snapshot(terminal=specs.terminal)
+        if snapshot is None:
+            raise NoSetError(SteeringFailure.NO_LIST, "PodResources has not answered yet")
+        shapes = self._facts.shapes(node, settings)
+        grant = GrantSeen(resource, ids, self._keeper.granted_to(resource, len(ids), specs=specs))
+        started = self._clock()
+        decided = grant_decision(
+            node, snapshot, grant, shapes=shapes, settings=settings.choice, withheld=withheld
+        )
+        self._count(decided, started)
+        self._note_steered(grant, snapshot, basis, withheld)
+        return AfterGrant(decided, node, shapes)
+
+    def _count(self, decided: Decided, started: float) -> None:
+        self._metrics.decided(
+            (one.reason for one in decided.decision.refusals),
+            steers=decided.decision.steers,
+            duration_seconds=self._clock() - started,
+        )
+
+    async def _has_list(self, settings: SteerSettings, since_seconds: float) -> bool:
+        seen = self._keeper.observation
+        if seen is not None and seen.taken_at_seconds >= since_seconds:
+            return True
+        if not settings.live_list:
+            return False
+        try:
+            await self._poller.live(timeout_seconds=settings.deadline_seconds * LIVE_SHARE)
+        except PeerError as error:
+            what = f"PodResources did not answer during Allocate: {error}"
+            raise NoSetError(SteeringFailure.NO_LIST, what) from error
+        return True
+
+    def _note_steered(
+        self, grant: GrantSeen, snapshot: Snapshot, basis: Basis | None, withheld: WithheldSet
+    ) -> None:
+        """Compare with the stock kubelet, after the answer has left."""
+        found = readings_of(snapshot, grant)
+        if len(found[0].held) > 1:
+            # The Topology Manager looked at the container before its first resource was granted.
+            basis = self._container_basis
+        self._container_basis = basis
+        if basis is None or grant.resource not in basis.decision.withheld:
+            return
+        mask, used = found[-1].mask, basis
+
+        def note() -> None:
+            changed = self._steered.note(grant.resource, grant.ids, mask=mask, basis=used)
+            effect = SteeredEffect.CHANGED if changed else SteeredEffect.SAME
+            self._metrics.granted(grant.resource, effect)
+
+        asyncio.get_running_loop().call_soon(note)

@@ -1,0 +1,100 @@
+"""What is withheld now, over all resources, and how the kubelet learns that it changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Protocol
+
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.steering.sets import NOTHING, WithheldSet, first_step
+
+DELIVERY_SECONDS = 0.05
+"""A list of some hundred devices is written within one or two milliseconds."""
+
+RECENT_SECONDS = 10.0
+"""How long after its end a withheld set may be the reason of a refusal that the API server tells of."""
+
+
+class PublishedResource(Protocol):
+    """A resource whose published topology can be shaped (``daemon.service``)."""
+
+    def publish(self, withheld: frozenset[int], *, in_use: frozenset[DeviceId]) -> bool:
+        """Publish under this withheld set; return whether the list is another one now."""
+        ...
+
+    async def delivered(self, timeout_seconds: float) -> bool:
+        """Return once all streams have sent the list; False if the time is up before."""
+        ...
+
+
+class Exposure:
+    """``resources`` are the ones in service, ``in_use`` the devices that somebody holds.
+
+    ``sent`` is told of each list that changed.
+
+    The newest change wins: an older one that still waits for its delivery goes no further.
+    """
+
+    def __init__(
+        self,
+        resources: Callable[[], Mapping[ResourceName, PublishedResource]],
+        *,
+        in_use: Callable[[ResourceName], frozenset[DeviceId]],
+        sent: Callable[[ResourceName], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._resources = resources
+        self._in_use = in_use
+        self._sent = sent
+        self._clock = clock
+        self._changes = 0
+        self._ended: dict[ResourceName, float] = {}
+        self.withheld: WithheldSet = NOTHING
+
+    def expose_all(self) -> None:
+        """Withhold nothing, at once; the lists are on their way when this returns, not yet delivered."""
+        self._changes += 1
+        self._publish(NOTHING)
+
+    async def change(self, following: WithheldSet) -> bool:
+        """Go over to another set; False if a list could not be delivered in time.
+
+        What becomes exposed goes first; the rest follows when that has been delivered.
+        """
+        self._changes += 1
+        mine = self._changes
+        first = first_step(self.withheld, following)
+        if first != self.withheld:
+            self._publish(first)
+            delivered = await self._delivered()
+            if mine != self._changes:
+                return True
+            if not delivered:
+                return False
+        self._publish(following)
+        return await self._delivered() or mine != self._changes
+
+    def lately_withheld(self, resources: Collection[ResourceName]) -> bool:
+        """Return whether topology of one of the resources is withheld, or was a moment ago."""
+        now = self._clock()
+        return any(
+            resource in self.withheld or now - self._ended.get(resource, -RECENT_SECONDS) < RECENT_SECONDS
+            for resource in resources
+        )
+
+    def _publish(self, withheld: WithheldSet) -> None:
+        for resource in self.withheld.keys() - withheld.keys():
+            self._ended[resource] = self._clock()
+        self.withheld = withheld
+        for resource, published in self._resources().items():
+            nodes = withheld.get(resource, frozenset())
+            if published.publish(nodes, in_use=self._in_use(resource) if nodes else frozenset()):
+                self._sent(resource)
+
+    async def _delivered(self) -> bool:
+        return all(await asyncio.gather(*_waits(self._resources().values())))
+
+
+def _waits(resources: Iterable[PublishedResource]) -> list[asyncio.Task[bool]]:
+    return [asyncio.ensure_future(one.delivered(DELIVERY_SECONDS)) for one in resources]

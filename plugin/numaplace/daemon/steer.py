@@ -1,0 +1,350 @@
+"""Steering: which topology is withheld, when that is decided anew, and what happens on errors.
+
+- **At Allocate** the set for the next admission is worked out and has left on ListAndWatch before the answer:
+  the kubelet admits the next pod right after it. That takes a List sent since the kubelet's call.
+- **At rest**, when nothing has been under admission for a moment and a List shows it: pods without devices of
+  ours have come, pods have gone, devices have turned unhealthy. A List is asked for soon after an Allocate.
+- In between nothing new is withheld; everything is exposed if the set in force is not right any more.
+
+Exposing everything is always right: it is what the kubelet has without steering. So that is the answer to
+every doubt: errors, time-outs, an unknown state, a kubelet that has just started, and a pod that the kubelet
+has refused while something was withheld (the circuit breaker). An Allocate is never failed, and delayed by
+``deadline_seconds`` at most.
+
+At the daemon's end nothing is sent: the kubelet takes all devices for unhealthy then, and gives none away
+until a daemon registers again, which begins with everything exposed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from numaplace.daemon.after_grant import GrantFollower, NoSetError
+from numaplace.daemon.exposure import Exposure, PublishedResource
+from numaplace.daemon.hold import KubeletHold
+from numaplace.daemon.keeper import Keeper
+from numaplace.daemon.kubelet_config import KnownKubelet
+from numaplace.daemon.logs import EventLog
+from numaplace.daemon.steered import Basis
+from numaplace.daemon.steering_facts import SteeringFacts
+from numaplace.daemon.steering_log import Passing, SteeringLog
+from numaplace.daemon.steering_pace import Pace
+from numaplace.daemon.steering_settings import SteerSettings
+from numaplace.kubelet.poller import Poller
+from numaplace.metrics.labels import SteeringFailure
+from numaplace.metrics.steering import SteeringMetrics
+from numaplace.model.names import DeviceId, PodKey, ResourceName
+from numaplace.steering.breaker import Breaker
+from numaplace.steering.choose import choose
+from numaplace.steering.moment import NOT_KNOWN, Decided, ShapesInForce, refused, settled_decision
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.prediction import Prediction
+from numaplace.steering.reasons import Reason, SteeringDecision
+
+RETRY_SECONDS = 5.0
+"""A set that could not be delivered is tried again after this time."""
+
+LEAST_PAUSE_SECONDS = 0.01
+
+NOT_TAKEN = "the kubelet did not take a device list in time"
+
+
+@dataclass(frozen=True, slots=True)
+class SteeringStatus:
+    """What is in force. ``held_off_seconds``: how long the circuit breaker stays open; ``None``: closed.
+
+    ``shapes_source`` is ``declared``, ``seen`` or ``none``.
+    """
+
+    known: KnownKubelet
+    decision: SteeringDecision
+    held_off_seconds: float | None
+    trips: int
+    shapes_source: str
+
+
+@dataclass(slots=True)
+class BreakerBox:
+    """Keeps the breaker from one node to the next: a changed configuration does not close it."""
+
+    breaker: Breaker = field(default_factory=Breaker)
+    pod: str = ""
+
+
+class Steerer:
+    """Steers for all resources in service. A List older than ``stale_seconds`` is not gone by."""
+
+    def __init__(
+        self,
+        resources: Callable[[], Mapping[ResourceName, PublishedResource]],
+        *,
+        settings: Callable[[], SteerSettings],
+        facts: SteeringFacts,
+        keeper: Keeper,
+        poller: Poller,
+        hold: KubeletHold,
+        metrics: SteeringMetrics,
+        log: EventLog,
+        clock: Callable[[], float],
+        box: BreakerBox,
+        stale_seconds: float,
+    ) -> None:
+        self._resources = resources
+        self._settings = settings
+        self._facts = facts
+        self._keeper = keeper
+        self._pace = Pace(keeper, poller, clock=clock)
+        self._hold = hold
+        self._metrics = metrics
+        self._log = SteeringLog(log)
+        self._clock = clock
+        self._box = box
+        self._stale_seconds = stale_seconds
+        self._exposure = Exposure(resources, in_use=self._in_use, sent=metrics.sent, clock=clock)
+        self._follower = GrantFollower(
+            keeper=keeper, poller=poller, facts=facts, exposure=self._exposure, metrics=metrics, clock=clock
+        )
+        self._wake = asyncio.Event()
+        self._running = False
+        self._retry_at = clock()
+        self._decided = refused(Reason.STATE_UNKNOWN, Passing.UNDECIDED)
+        self._shapes = ShapesInForce()
+        self._seen: object = None
+        self._basis: Basis | None = None
+
+    def wake(self) -> None:
+        """Look again: there is a new List, or a pod has changed."""
+        self._wake.set()
+
+    def active(self) -> None:
+        """Note that a container is under admission."""
+        self._pace.active()
+
+    def reset(self) -> None:
+        """Expose everything and decide anew: devices, resources or settings have changed."""
+        self._expose(refused(Reason.STATE_UNKNOWN, Passing.CHANGED))
+
+    def kubelet_lost(self) -> None:
+        """Expose everything: the kubelet follows a resource no more, or it is another one."""
+        self._pace.active()
+        self._hold.lost({name: self._in_use(name) for name in self._resources()})
+        self._facts.forget()
+        self._expose(refused(Reason.KUBELET_STARTED))
+
+    def kubelet_returned(self) -> None:
+        """Note an accepted registration."""
+        self._pace.active()
+        self._hold.returned()
+        self._wake.set()
+
+    def pod_refused(self, pod: PodKey, resources: Collection[ResourceName]) -> None:
+        """Open the circuit breaker, if it may be our doing; ``resources`` are what the pod asks for."""
+        settings = self._settings()
+        if not settings.on or not self._exposure.lately_withheld(resources):
+            return
+        self._box.pod = "/".join(pod)
+        self._box.breaker = self._box.breaker.tripped(
+            now_seconds=self._clock(), backoff_seconds=settings.backoff_seconds
+        )
+        self._metrics.tripped()
+        self._log.tripped(self._box.pod, self._decided.decision, backoff_seconds=settings.backoff_seconds)
+        self._expose(refused(Reason.HELD_OFF, self._box.pod))
+
+    async def granted(
+        self, resource: ResourceName, ids: Collection[DeviceId], *, since_seconds: float
+    ) -> None:
+        """Have the next set delivered after a grant that the keeper knows; raises nothing.
+
+        A List sent after ``since_seconds`` shows the pod under admission.
+        """
+        settings = self._settings()
+        self._pace.active()
+        try:
+            if settings.on and self._running and not self._stands_still(settings):
+                async with asyncio.timeout(settings.deadline_seconds):
+                    await self._follow(resource, frozenset(ids), settings, since_seconds=since_seconds)
+        except NoSetError as error:
+            self._failed(error.reason, str(error))
+        except TimeoutError:
+            self._failed(SteeringFailure.DEADLINE, f"no set within {settings.deadline_seconds} s")
+        except Exception as exc:  # noqa: BLE001 - an error would fail the pod
+            self._failed(SteeringFailure.ERROR, repr(exc), exc)
+        finally:
+            self._pace.active()
+            self._wake.set()
+
+    @property
+    def withheld(self) -> Mapping[ResourceName, frozenset[int]]:
+        """The set in force."""
+        return self._exposure.withheld
+
+    def steered(self, resource: ResourceName, ids: Collection[DeviceId]) -> Prediction | None:
+        """Return what the kubelet would have done without steering, where a grant is on other nodes."""
+        return self._follower.stock(resource, frozenset(ids))
+
+    def status(self) -> SteeringStatus:
+        """Return what is in force."""
+        return SteeringStatus(
+            self._facts.known,
+            self._decided.decision,
+            self._box.breaker.left_seconds(self._clock()),
+            self._box.breaker.trips,
+            self._shapes.source,
+        )
+
+    async def run(self) -> None:
+        """Decide at rest until cancelled."""
+        self._running = True
+        try:
+            while True:
+                self._wake.clear()
+                await self._look()
+                await self._pause()
+        finally:
+            self._running = False
+            self._expose(refused(Reason.STATE_UNKNOWN, Passing.STOPPED))
+
+    async def _look(self) -> None:
+        settings = self._settings()
+        if not settings.on:
+            self._expose(Decided(SteeringDecision()))
+            self._wake.clear()
+            return
+        await self._facts.ask()
+        await self._pace.ask_for_list()
+        held = self._held()
+        if held is not None:
+            if held != self._decided or self._exposure.withheld:
+                self._expose(held)
+            return
+        await self._decide_at_rest(self._settings())
+
+    async def _decide_at_rest(self, settings: SteerSettings) -> None:
+        node = self._facts.node(frozenset(self._resources()))
+        shapes = self._facts.shapes(node, settings)
+        terminal = frozenset(self._facts.specs.terminal)
+        quiet = self._pace.quiet
+        seen = (self._keeper.view, id(node), shapes, quiet, id(settings), terminal)
+        snapshot = self._keeper.snapshot(terminal=terminal)
+        if seen == self._seen or snapshot is None or self._clock() < self._retry_at:
+            return
+        if self._pace.busy:
+            if shapes != self._shapes and self._exposure.withheld:
+                # Another shape may be next, and the set in force was not tried with it.
+                self._expose(refused(Reason.UNDER_ADMISSION))
+            return
+        started = self._clock()
+        decided = settled_decision(node, snapshot, shapes=shapes, settings=settings.choice)
+        self._metrics.decided(
+            (one.reason for one in decided.decision.refusals),
+            steers=decided.decision.steers,
+            duration_seconds=self._clock() - started,
+        )
+        if quiet:
+            self._take(decided, node, shapes)
+            if not await self._exposure.change(decided.decision.withheld):
+                self._retry_at = self._clock() + RETRY_SECONDS
+                self._failed(SteeringFailure.UNDELIVERED, NOT_TAKEN)
+                return
+            self._log.worked()
+        elif decided.decision.withheld != self._exposure.withheld:
+            self._expose(refused(Reason.UNDER_ADMISSION))
+        self._shapes, self._seen = shapes, seen
+
+    async def _follow(
+        self,
+        resource: ResourceName,
+        ids: frozenset[DeviceId],
+        settings: SteerSettings,
+        *,
+        since_seconds: float,
+    ) -> None:
+        after = await self._follower.decide(
+            resource,
+            ids,
+            since_seconds=since_seconds,
+            steerable=frozenset(self._resources()),
+            settings=settings,
+            basis=self._basis,
+        )
+        if self._settings() is not settings or self._stands_still(settings):
+            return
+        self._seen = None
+        self._take(after.decided, after.node, after.shapes)
+        if not await self._exposure.change(after.decided.decision.withheld):
+            raise NoSetError(SteeringFailure.UNDELIVERED, NOT_TAKEN)
+        self._log.worked()
+
+    def _take(self, decided: Decided, node: SteeringNode, shapes: ShapesInForce) -> None:
+        self._decided, self._shapes = decided, shapes
+        self._basis = None if decided.state is None else Basis(decided.decision, node, decided.state)
+        self._log.decided(decided.decision)
+
+    def _expose(self, decided: Decided) -> None:
+        """Withhold nothing, from now on and whatever is being changed."""
+        self._decided, self._basis, self._seen = decided, None, None
+        self._exposure.expose_all()
+        self._log.decided(decided.decision)
+        self._wake.set()
+
+    def _failed(self, reason: SteeringFailure, what: str, exc: BaseException | None = None) -> None:
+        self._metrics.failed(reason)
+        self._log.failed(reason, what, exc)
+        self._expose(refused(Reason.FAILED, what))
+
+    def _held(self) -> Decided | None:
+        """Return why nothing may be withheld now, whatever a prediction says."""
+        now, seen = self._clock(), self._keeper.observation
+        if self._box.breaker.left_seconds(now) is not None:
+            return refused(Reason.HELD_OFF, self._box.pod)
+        if seen is None:
+            return refused(Reason.STATE_UNKNOWN, Passing.NO_LIST)
+        if now - seen.taken_at_seconds > self._stale_seconds:
+            return refused(Reason.STATE_UNKNOWN, "PodResources does not answer any more")
+        if self._hold.since_seconds is not None:
+            if not self._pace.quiet:
+                return refused(Reason.KUBELET_STARTED)
+            ours = self._resources()
+            waits_for = self._hold.waits_for(self._in_use, ours)
+            if waits_for:
+                return refused(
+                    Reason.KUBELET_STARTED, f"it does not list all pods yet that hold {_names(waits_for)}"
+                )
+        return None
+
+    def _in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
+        """Return the ids in use; nothing is withheld before that is known."""
+        return self._keeper.in_use(resource, terminal=self._facts.specs.terminal) or frozenset()
+
+    def _stands_still(self, settings: SteerSettings) -> bool:
+        """Return whether nothing is decided at all now; then nothing is withheld either."""
+        if self._held() is not None:
+            return True
+        node = self._facts.node(frozenset(self._resources()))
+        off = choose(node, NOT_KNOWN, (), settings=settings.choice).refusals
+        return bool(off) and off[0].reason is not Reason.STATE_UNKNOWN
+
+    async def _pause(self) -> None:
+        """Wait until something has happened, or is due."""
+        seconds: float | None = None
+        if self._settings().on:
+            now, seen = self._clock(), self._keeper.observation
+            open_until = self._box.breaker.open_until_seconds
+            stale_at = None if seen is None else seen.taken_at_seconds + self._stale_seconds
+            later = [open_until, stale_at, self._retry_at]
+            due = [one for one in later if one is not None and one > now]
+            due += [
+                one for one in (self._pace.list_at_seconds, self._facts.ask_at_seconds) if one is not None
+            ]
+            if due:
+                seconds = max(min(due) - now, LEAST_PAUSE_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+
+def _names(resources: Collection[ResourceName]) -> str:
+    return ", ".join(sorted(resources))

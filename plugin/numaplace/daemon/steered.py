@@ -1,0 +1,73 @@
+"""What steering did to grants: where the kubelet by itself would have placed the container."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.predict import predict
+from numaplace.steering.prediction import Prediction
+from numaplace.steering.reasons import SteeringDecision
+from numaplace.steering.shape import Shape
+from numaplace.steering.state import SteeringState
+
+MAX_REMEMBERED = 512
+
+Granted = tuple[ResourceName, frozenset[DeviceId]]
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """A decision in force, and what it was made from: the state that the admission after it finds."""
+
+    decision: SteeringDecision
+    node: SteeringNode
+    state: SteeringState
+
+
+class SteeredGrants:
+    """The latest grants that were made while topology of their resource was withheld."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Granted, Prediction | None] = OrderedDict()
+
+    def note(self, resource: ResourceName, ids: Collection[DeviceId], *, mask: int, basis: Basis) -> bool:
+        """Remember a grant on the NUMA nodes of ``mask``; return whether steering changed them."""
+        stock = stock_of(resource, len(ids), mask=mask, basis=basis)
+        key = (resource, frozenset(ids))
+        self._found[key] = stock
+        self._found.move_to_end(key)
+        if len(self._found) > MAX_REMEMBERED:
+            self._found.popitem(last=False)
+        return stock is not None
+
+    def stock(self, resource: ResourceName, ids: Collection[DeviceId]) -> Prediction | None:
+        """Return what the kubelet would have done without steering, where that is something else."""
+        return self._found.get((resource, frozenset(ids)))
+
+
+def stock_of(resource: ResourceName, count: int, *, mask: int, basis: Basis) -> Prediction | None:
+    """Return the prediction without steering for the grant, if it is on other NUMA nodes.
+
+    Of the known shapes it is the one that asks for as many, and was predicted there; with none known, that of
+    a pod which asks for nothing else.
+    """
+    known = [
+        outlook
+        for outlook in basis.decision.shapes
+        if outlook.shape.total.get(resource, 0) == count
+        and outlook.steered.mask is not None
+        and not mask & ~outlook.steered.mask
+    ]
+    if known:
+        stock = known[0].stock
+    elif basis.decision.shapes:
+        return None
+    else:
+        stock = predict(basis.node, basis.state, Shape.of({resource: count}))
+    if not mask or not stock.admitted or stock.mask is None or not mask & ~stock.mask:
+        return None
+    return stock

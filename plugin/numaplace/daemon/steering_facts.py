@@ -1,0 +1,135 @@
+"""What steering goes by: the kubelet's configuration, and the shapes that may arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from numaplace.daemon.keeper import Keeper
+from numaplace.daemon.kubelet_config import KnownKubelet
+from numaplace.daemon.steering_settings import SteerSettings
+from numaplace.engine.options import PolicyName
+from numaplace.model.names import ResourceName
+from numaplace.model.podresources import Allocatable
+from numaplace.state.attribution import NO_SPECS, Specs
+from numaplace.steering.known_shapes import KnownShapes
+from numaplace.steering.moment import ShapesInForce
+from numaplace.steering.node import SteeringNode
+
+RETRY_SECONDS = 60.0
+"""A kubelet whose configuration could not be asked for is asked again."""
+
+NOT_ASKED = KnownKubelet(problem="it has not been asked for yet")
+
+Steerable = frozenset[ResourceName]
+
+
+class Pods(Protocol):
+    """What steering has of the API server (``daemon.cluster``)."""
+
+    @property
+    def specs(self) -> Specs:
+        """The pods of the node."""
+        ...
+
+    @property
+    def watching(self) -> bool:
+        """Whether they are being watched, short breaks aside."""
+        ...
+
+
+class SteeringFacts:
+    """``find`` asks for the kubelet's configuration, ``node_of`` makes the node of it."""
+
+    def __init__(
+        self,
+        *,
+        find: Callable[[], Awaitable[KnownKubelet]],
+        node_of: Callable[[KnownKubelet, Allocatable, Steerable], SteeringNode],
+        keeper: Keeper,
+        pods: Pods | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._find = find
+        self._node_of = node_of
+        self._keeper = keeper
+        self._pods = pods
+        self._clock = clock
+        self._asked_at: float | None = None
+        self._asking_for = 0
+        self._node: tuple[KnownKubelet, Allocatable, Steerable, SteeringNode] | None = None
+        self._shapes = KnownShapes()
+        self.known = NOT_ASKED
+
+    def forget(self) -> None:
+        """Ask again: another kubelet may have started."""
+        self._asked_at = None
+        self._asking_for += 1
+        self.known = NOT_ASKED
+
+    @property
+    def ask_at_seconds(self) -> float | None:
+        """When the kubelet's configuration has to be asked for; ``None`` when it is known for good."""
+        if self._asked_at is None:
+            return self._clock()
+        return self._asked_at + RETRY_SECONDS if self.known.passing else None
+
+    async def ask(self) -> None:
+        """Ask for the kubelet's configuration, if it is time."""
+        due = self.ask_at_seconds
+        if due is None or due > self._clock():
+            return
+        asking_for = self._asking_for
+        self._asked_at = self._clock()
+        known = await self._find()
+        if asking_for == self._asking_for:
+            self.known = known
+
+    @property
+    def specs(self) -> Specs:
+        """The specs of the node's pods, as far as they are known."""
+        return NO_SPECS if self._pods is None else self._pods.specs
+
+    def node(self, steerable: Steerable) -> SteeringNode:
+        """Return the node by what is known now."""
+        seen = self._keeper.observation
+        allocatable = Allocatable() if seen is None else seen.allocatable
+        last = self._node
+        if last is None or last[0] is not self.known or last[1] is not allocatable or last[2] != steerable:
+            node = self._node_of(self.known, allocatable, steerable)
+            if last is None or node != last[3]:
+                self._shapes = KnownShapes()
+                last = None
+            # An equal node stays the same object: what was worked out for it stays good.
+            self._node = (self.known, allocatable, steerable, node if last is None else last[3])
+        assert self._node is not None  # noqa: S101 - set above
+        return self._node[3]
+
+    def shapes(self, node: SteeringNode, settings: SteerSettings) -> ShapesInForce:
+        """Return the shapes that may arrive.
+
+        Those of pods seen or bound to the node are relied upon only where a mistake mends itself: under
+        ``best-effort``, which refuses nothing, and while the API server tells of pods that were refused. Else
+        a set has to be right for any request.
+        """
+        if settings.declared:
+            return ShapesInForce(settings.declared, "declared")
+        self._learn(node)
+        relied_upon = node.policy == PolicyName.BEST_EFFORT or (
+            self._pods is not None and self._pods.watching
+        )
+        if not relied_upon or not self._shapes.shapes:
+            return ShapesInForce()
+        return ShapesInForce(self._shapes.shapes, "seen")
+
+    def _learn(self, node: SteeringNode) -> None:
+        seen, specs = self._keeper.observation, self.specs
+        if seen is None or node.cpu is None or node.memory is None:
+            return
+        moving = self._keeper.moving
+        self._shapes = self._shapes.observed(
+            seen.pods,
+            settled=frozenset(pod.key for pod in seen.pods if pod.key not in moving),
+            specs={key: pod for key, pod in specs.pods.items() if key not in specs.terminal},
+            node=node,
+        )

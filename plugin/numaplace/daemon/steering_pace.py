@@ -1,0 +1,67 @@
+"""When nothing is under admission, and when a List is needed that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from numaplace.daemon.keeper import Keeper
+from numaplace.errors import PeerError
+from numaplace.kubelet.poller import Poller
+from numaplace.state.quiet import QUIET_SECONDS
+
+AFTER_ACTIVITY_SECONDS = 0.1
+"""When a List is asked for after an Allocate: the container has its CPUs and memory by then."""
+
+LIST_SECONDS = 2.0
+RETRY_SECONDS = 1.0
+
+
+class Pace:
+    """After a burst two Lists are asked for; then the poller's own are enough."""
+
+    def __init__(self, keeper: Keeper, poller: Poller, *, clock: Callable[[], float]) -> None:
+        self._keeper = keeper
+        self._poller = poller
+        self._clock = clock
+        self._active_at = clock()
+        self._not_before = clock()
+
+    def active(self) -> None:
+        """Note that a container is under admission."""
+        self._active_at = self._clock()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a container was under admission a moment ago."""
+        return self._clock() - self._active_at < QUIET_SECONDS
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the last List shows that nothing is under admission."""
+        seen = self._keeper.observation
+        return (
+            seen is not None
+            and seen.taken_at_seconds >= self._active_at + QUIET_SECONDS
+            and not self._keeper.moving
+        )
+
+    @property
+    def list_at_seconds(self) -> float | None:
+        """When a List is needed that the poller would not ask for by itself so soon."""
+        seen = self._keeper.observation
+        if seen is None or self.quiet:
+            return None
+        shortly_after = self._active_at + AFTER_ACTIVITY_SECONDS
+        taken_at = seen.taken_at_seconds
+        return max(shortly_after if taken_at < shortly_after else taken_at + QUIET_SECONDS, self._not_before)
+
+    async def ask_for_list(self) -> None:
+        """Ask for a List, if it is time; what it shows comes by way of the keeper."""
+        due = self.list_at_seconds
+        if due is None or due > self._clock():
+            return
+        self._not_before = self._clock() + RETRY_SECONDS
+        with suppress(PeerError):
+            await self._poller.live(timeout_seconds=LIST_SECONDS)
+            self._not_before = self._clock()

@@ -1,0 +1,91 @@
+"""Puts steering together for one node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from numaplace.config.schema import Config
+from numaplace.daemon.cluster import ClusterPart
+from numaplace.daemon.exposure import PublishedResource
+from numaplace.daemon.hold import KubeletHold
+from numaplace.daemon.keeper import Keeper
+from numaplace.daemon.kubelet_config import KnownKubelet, find_kubelet, steering_node
+from numaplace.daemon.logs import EventLog
+from numaplace.daemon.steer import BreakerBox, Steerer
+from numaplace.daemon.steering_facts import Steerable, SteeringFacts
+from numaplace.daemon.steering_settings import SteerSettings
+from numaplace.devices.cpu_topology import read_cpu_topology
+from numaplace.kubelet.checkpoint import devices_in_checkpoint
+from numaplace.kubelet.poller import Poller
+from numaplace.managers.cpu.topology import CpuTopology
+from numaplace.metrics.metrics import Metrics
+from numaplace.model.names import ResourceName
+from numaplace.model.podresources import Allocatable
+from numaplace.steering.node import SteeringNode
+
+LEAST_STALE_SECONDS = 30.0
+STALE_POLLS = 3
+"""As many Lists in a row may fail before nothing is withheld any more."""
+
+
+class KubeletOfNode:
+    """What is known of the node's kubelet, and the CPUs that it sees."""
+
+    def __init__(self, config: Config, cluster: ClusterPart | None, keeper: Keeper) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._keeper = keeper
+        self._cpus: CpuTopology | None = None
+
+    async def find(self) -> KnownKubelet:
+        """Look at the configuration and the CPUs; a kubelet does so when it starts."""
+        host = self._config.host
+        self._cpus = await asyncio.to_thread(read_cpu_topology, host.sysfs, procfs=host.procfs)
+        return await find_kubelet(self._config, self._cluster)
+
+    def node(self, known: KnownKubelet, allocatable: Allocatable, steerable: Steerable) -> SteeringNode:
+        """Return the node for steering."""
+        return steering_node(
+            known,
+            allocatable=allocatable,
+            topology=self._keeper.topology,
+            cpu_topology=self._cpus,
+            steerable=steerable,
+        )
+
+
+def make_steerer(
+    config: Config,
+    *,
+    resources: Callable[[], Mapping[ResourceName, PublishedResource]],
+    settings: Callable[[], SteerSettings],
+    keeper: Keeper,
+    poller: Poller,
+    cluster: ClusterPart | None,
+    metrics: Metrics,
+    log: EventLog,
+    clock: Callable[[], float],
+    box: BreakerBox,
+) -> Steerer:
+    """Return the steerer of a node; ``config`` is the one with the node's sockets and host roots."""
+    kubelet = KubeletOfNode(config, cluster, keeper)
+    directory = config.kubelet.device_plugin_directory
+    steerer = Steerer(
+        resources,
+        settings=settings,
+        facts=SteeringFacts(
+            find=kubelet.find, node_of=kubelet.node, keeper=keeper, pods=cluster, clock=clock
+        ),
+        keeper=keeper,
+        poller=poller,
+        hold=KubeletHold(lambda: devices_in_checkpoint(directory), clock=clock),
+        metrics=metrics.steering,
+        log=log,
+        clock=clock,
+        box=box,
+        stale_seconds=max(LEAST_STALE_SECONDS, STALE_POLLS * config.poll_interval_seconds),
+    )
+    if cluster is not None:
+        cluster.tell(on_change=steerer.wake, on_refused=steerer.pod_refused)
+    return steerer

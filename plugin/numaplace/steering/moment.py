@@ -1,0 +1,122 @@
+"""Decisions at the two moments at which the daemon takes them: nothing under admission, and a grant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.state.attribution import Attribution
+from numaplace.state.snapshot import Snapshot
+from numaplace.steering.choose import SteeringSettings, choose
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.reasons import Reason, Refusal, SteeringDecision
+from numaplace.steering.shape import Shape
+from numaplace.steering.specs import managed_part
+from numaplace.steering.state import StateUnknown, SteeringState, state_of
+from numaplace.steering.under_admission import (
+    Reading,
+    kept_nodes,
+    may_have_more_containers,
+    readings,
+    states_to_come,
+)
+
+NOT_KNOWN = StateUnknown("the kubelet's managers are not known")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision, and the likeliest state that the next admission finds; ``None`` where it is not known."""
+
+    decision: SteeringDecision
+    state: SteeringState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrantSeen:
+    """Devices just granted, and who has asked for them, by a List sent since the kubelet's call."""
+
+    resource: ResourceName
+    ids: frozenset[DeviceId]
+    attribution: Attribution
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesInForce:
+    """Shapes that may arrive, and whether no others may; ``source``: ``declared``, ``seen`` or ``none``."""
+
+    shapes: tuple[Shape, ...] = ()
+    source: str = "none"
+
+    @property
+    def certain(self) -> bool:
+        """Whether there are no others."""
+        return self.source == "declared"
+
+
+def refused(reason: Reason, what: str = "") -> Decided:
+    """Return the decision to withhold nothing."""
+    return Decided(SteeringDecision(refusals=(Refusal(reason, what=what),)))
+
+
+def settled_decision(
+    node: SteeringNode, snapshot: Snapshot, *, shapes: ShapesInForce, settings: SteeringSettings
+) -> Decided:
+    """Decide where nothing is under admission."""
+    state = _state(node, snapshot)
+    states = state if isinstance(state, StateUnknown) else [state]
+    decision = choose(node, states, shapes.shapes, settings=settings)
+    return Decided(decision, None if isinstance(state, StateUnknown) else state)
+
+
+def grant_decision(
+    node: SteeringNode,
+    snapshot: Snapshot,
+    grant: GrantSeen,
+    *,
+    shapes: ShapesInForce,
+    settings: SteeringSettings,
+    withheld: Mapping[ResourceName, AbstractSet[int]],
+) -> Decided:
+    """Decide what the admission after the present one finds. The snapshot counts the grant.
+
+    ``withheld`` is what was in force when the container was looked at.
+    """
+    state = _state(node, snapshot)
+    if isinstance(state, StateUnknown):
+        return Decided(choose(node, state, shapes.shapes, settings=settings))
+    able = grant.attribution.admission.able
+    if may_have_more_containers(node, able):
+        return refused(Reason.UNDER_ADMISSION)
+    found = readings_of(snapshot, grant)
+    spec = _spec_shape(node, grant)
+    own = shapes.shapes if spec is None else (spec,)
+    # With no shape known, a set has to be right for any: then one state has to cover all that may come.
+    states = states_to_come(node, state, found, shapes=own if shapes.shapes else ())
+    kept = kept_nodes(node, found, shapes=own, withheld=withheld, certain=shapes.certain or spec is not None)
+    decision = choose(node, states, shapes.shapes, settings=settings, kept=kept)
+    return Decided(decision, states[0])
+
+
+def readings_of(snapshot: Snapshot, grant: GrantSeen) -> tuple[Reading, ...]:
+    """Return what the container under admission may hold; one reading where its spec tells."""
+    pod, container = grant.attribution.admission.pod, grant.attribution.container
+    found = readings(snapshot, grant.attribution.admission.able, grant.resource, grant.ids)
+    if pod is None or container is None:
+        return found
+    listed = next((one for one in pod.containers if one.name == container), None)
+    begun = listed is not None and bool(listed.devices)
+    return found[:1] if begun else found[-1:]
+
+
+def _spec_shape(node: SteeringNode, grant: GrantSeen) -> Shape | None:
+    request = grant.attribution.request
+    return None if request is None else managed_part(Shape.of(request), node)
+
+
+def _state(node: SteeringNode, snapshot: Snapshot) -> SteeringState | StateUnknown:
+    if node.cpu is None or node.memory is None:
+        return NOT_KNOWN
+    return state_of(snapshot, cpu=node.cpu, memory=node.memory)
