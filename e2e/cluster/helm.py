@@ -16,10 +16,10 @@ class Helm:
     """Installs, upgrades and removes one release."""
 
     def __init__(self, binary: Path, kubeconfig: Path, folder: Path, *, release: str, namespace: str) -> None:
-        self._binary = binary
+        self.binary = binary
         self._folder = folder
         self._release = [release, "--namespace", namespace]
-        self._env = {**os.environ, "KUBECONFIG": str(kubeconfig)} | {
+        self.env = {**os.environ, "KUBECONFIG": str(kubeconfig)} | {
             f"HELM_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")
         }
         folder.mkdir(parents=True)
@@ -40,9 +40,7 @@ class Helm:
         return path
 
     def _run(self, verb: str, *arguments: str) -> str:
-        command = [str(self._binary), verb, *self._release, *arguments]
-        done = subprocess.run(
-            command, env=self._env, capture_output=True, text=True, timeout=120, check=False
-        )
+        command = [str(self.binary), verb, *self._release, *arguments]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout

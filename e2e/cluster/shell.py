@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,18 +21,18 @@ class Said:
 
 
 class Shell:
-    """Runs command lines in ``folder``, at first the repository's root."""
+    """Runs command lines in ``folder``."""
 
-    def __init__(self, site: Site, folder: Path = REPOSITORY) -> None:
+    def __init__(self, site: Site, folder: Path) -> None:
         self._folder = folder
-        kubectl = site._kubectl
-        tools = [str(kubectl.parent), str(REPOSITORY / "kubectl-plugin")]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMAPLACE_")}
-        self._env = {
-            **kept,
-            "KUBECONFIG": site._env["KUBECONFIG"],
-            "PATH": os.pathsep.join([*tools, os.environ["PATH"]]),
-        }
+        tools = folder / "bin"
+        tools.mkdir(exist_ok=True)
+        for name, binary in (("kubectl", site.kubectl_binary), ("helm", site.helm.binary)):
+            (tools / name).unlink(missing_ok=True)
+            (tools / name).symlink_to(binary)
+        kept = {name: value for name, value in site.helm.env.items() if not name.startswith("NUMAPLACE_")}
+        path = [str(tools), str(REPOSITORY / "kubectl-plugin"), os.environ["PATH"]]
+        self._env = {**kept, "PATH": os.pathsep.join(path)}
 
     def __call__(self, line: str, *, fails: int = 0) -> Said:
         """Run it; ``fails`` is the exit code that is expected."""
@@ -49,6 +48,3 @@ class Shell:
         )
         assert done.returncode == fails, f"{line}: {done.returncode}: {done.stdout}{done.stderr}"
         return Said(done.stdout, done.stderr)
-
-    def has(self, program: str) -> bool:
-        return shutil.which(program, path=self._env["PATH"]) is not None

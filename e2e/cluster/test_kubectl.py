@@ -18,9 +18,9 @@ _ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"
 
 
 @pytest.fixture(scope="module")
-def shell(site: Site) -> Shell:
+def shell(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     site.configure("most-allocated")
-    return Shell(site)
+    return Shell(site, tmp_path_factory.mktemp("shell"))
 
 
 def test_kubectl_knows_the_plugin(shell: Shell) -> None:

@@ -104,7 +104,7 @@ class Site:
         self.nodes = tuple(NodeSite(self.api, node, self.kubectl) for node in cluster.nodes)
         self.node, self.other = self.nodes
         self.both = ClusterNodes(self.api, cluster.nodes)
-        self._kubectl = kubectl
+        self.kubectl_binary = kubectl
         self._env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
         self._needed = cluster.values
         self._values: Mapping[str, object] | None = None
@@ -169,7 +169,7 @@ class Site:
 
     def kubectl(self, *arguments: str, limit_seconds: float = 60) -> str:
         """Run a kubectl command in the chart's namespace, as its administrator."""
-        command = [str(self._kubectl), "--namespace", NAMESPACE, *arguments]
+        command = [str(self.kubectl_binary), "--namespace", NAMESPACE, *arguments]
         done = subprocess.run(
             command, env=self._env, capture_output=True, text=True, timeout=limit_seconds, check=False
         )

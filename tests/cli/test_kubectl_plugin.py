@@ -244,12 +244,13 @@ def test_no_kubectl(plugin: Plugin) -> None:
 
 
 def test_nodes(plugin: Plugin) -> None:
-    plugin.site((*ONE, pod("", "np-2", phase="Pending", ready="")))
+    plugin.site((*reversed(TWO), pod("", "np-3", phase="Pending", ready="")))
     lines = [line.split() for line in plugin("nodes").out.splitlines()]
     assert lines == [
         ["NODE", "POD", "PHASE", "READY"],
         ["worker-1", "np-1", "Running", "true"],
-        ["-", "np-2", "Pending", "-"],
+        ["worker-2", "np-2", "Running", "true"],
+        ["-", "np-3", "Pending", "-"],
     ]
 
 
