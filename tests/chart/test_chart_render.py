@@ -113,10 +113,9 @@ def test_folders_of_the_node_are_mounted_where_the_configuration_looks(file: Pat
     for name, daemonset in chart.of("DaemonSet").items():
         volumes = daemonset["spec"]["template"]["spec"]["volumes"]
         assert {one["name"] for one in volumes} == {one["name"] for one in chart.mounts(name).values()}
-        assert {one["hostPath"]["type"] for one in volumes if "hostPath" in one} <= {
-            "Directory",
-            "DirectoryOrCreate",
-        }
+        types = {one["name"]: one["hostPath"]["type"] for one in volumes if "hostPath" in one}
+        assert types.pop("kubelet-config", "File") == "File"
+        assert set(types.values()) <= {"Directory", "DirectoryOrCreate"}
         config = yaml.safe_load(chart.config_text(name))
         host = config["host"]
         paths = chart.host_paths(name)
@@ -148,6 +147,20 @@ def test_only_what_the_resources_need_is_mounted(
 ) -> None:
     chart = render(with_config({"resources": resources}), tmp_path)
     assert chart.host_paths().keys() == {"device-plugins", "pod-resources", "sys"} | mounted
+
+
+def test_of_the_kubelets_configuration_only_the_file_is_mounted(tmp_path: Path) -> None:
+    """Its folder has the kubelet's keys and the secrets of all pods."""
+    chart = rendered("everything")
+    assert chart.host_paths()["kubelet-config"] == "/var/lib/kubelet/config.yaml"
+    (volume,) = (one for one in chart.pod()["volumes"] if one["name"] == "kubelet-config")
+    assert volume["hostPath"]["type"] == "File"
+    mount = chart.mounts()["/var/lib/kubelet/config.yaml"]
+    assert (mount["name"], mount["readOnly"]) == ("kubelet-config", True)
+    assert "/var/lib/kubelet" not in chart.host_paths().values()
+    for empty in ("", None):
+        without = render(with_config({"kubelet": {"configFile": empty}}), tmp_path)
+        assert "kubelet-config" not in without.host_paths()
 
 
 def test_folders_of_another_kubelet() -> None:

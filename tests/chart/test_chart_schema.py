@@ -123,7 +123,7 @@ def test_defaults_that_templates_fall_back_on_are_the_daemons() -> None:
     }
     for section, key, default in found:
         wanted = getattr(sections[section], names[key])
-        assert json.loads(default) == (wanted if isinstance(wanted, bool) else str(wanted)), key
+        assert json.loads(default) == (wanted if isinstance(wanted, bool) else str(wanted or "")), key
 
 
 @pytest.mark.parametrize("file", VALUES, ids=lambda file: file.stem)

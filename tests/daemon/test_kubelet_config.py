@@ -111,6 +111,17 @@ async def test_a_file_changed_after_the_kubelets_start_says_nothing_of_it(site: 
     assert f"{file} was changed after the kubelet's start" in known.problem
 
 
+async def test_a_mounted_file_that_was_replaced_on_the_node_says_nothing_of_it(site: Site) -> None:
+    """A container keeps the old file, which has no name any more; here an open one stands for it."""
+    file = site.kubelet_file(topologyManagerPolicy="restricted")
+    with file.open() as mounted:
+        file.unlink()
+        held = Path(f"/proc/self/fd/{mounted.fileno()}")
+        known = await find_kubelet(config_of(site, held), None)
+    assert known.settings is None
+    assert f"{held} was changed after the kubelet's start" in known.problem
+
+
 @pytest.mark.parametrize("status", [401, 403])
 async def test_without_the_right_both_ways_out_are_named(
     site: Site, cluster: ClusterPart, api: FakeApiServer, status: int

@@ -71,8 +71,9 @@ the entries go over.
 {{- end -}}
 
 {{/*
-CONFIG -> what is mounted from the node, as JSON: [{name, hostPath, mountPath, readOnly, create}]. Folders only: a
-restarted kubelet makes new sockets, and a mounted socket file would stay the old one.
+CONFIG -> what is mounted from the node, as JSON: [{name, hostPath, mountPath, readOnly, create, file}]. Folders for
+sockets: a restarted kubelet makes new ones, and a mounted socket file would stay the old one. The kubelet's own
+configuration alone is mounted as a file: its folder is most often /var/lib/kubelet, with the secrets of all pods.
 */}}
 {{- define "numaplace.mounts" -}}
 {{- $plugins := include "numaplace.get" (list . "kubelet" "devicePluginDirectory" "/var/lib/kubelet/device-plugins") | clean -}}
@@ -80,6 +81,10 @@ restarted kubelet makes new sockets, and a mounted socket file would stay the ol
 {{- $mounts := list (dict "name" "device-plugins" "hostPath" $plugins "mountPath" $plugins "readOnly" false "create" false) -}}
 {{- if ne $plugins $pods -}}
 {{- $mounts = append $mounts (dict "name" "pod-resources" "hostPath" $pods "mountPath" $pods "readOnly" true "create" false) -}}
+{{- end -}}
+{{- $settings := include "numaplace.get" (list . "kubelet" "configFile" "") -}}
+{{- if $settings -}}
+{{- $mounts = append $mounts (dict "name" "kubelet-config" "hostPath" (clean $settings) "mountPath" (clean $settings) "readOnly" true "create" false "file" true) -}}
 {{- end -}}
 {{- $mounts = append $mounts (dict "name" "sys" "hostPath" "/sys" "mountPath" (include "numaplace.sysfs" .) "readOnly" true "create" false) -}}
 {{- $devices := false -}}

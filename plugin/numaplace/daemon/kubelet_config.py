@@ -51,10 +51,25 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
 
 
 def _changed_since(socket: Path, sources: Sequence[str]) -> str:
-    """Return a file that is newer than the socket, which the kubelet makes when it starts; empty for none."""
+    """Return a file that is newer than the socket, which the kubelet makes when it starts; empty for none.
+
+    A file that is mounted into a container stays the old one when the node's is replaced: it has no name
+    then.
+    """
     started = _modified_at(socket)
-    changed = (one for one in sources if started is not None and (_modified_at(Path(one)) or 0) > started)
+    changed = (
+        one
+        for one in sources
+        if _replaced(Path(one)) or (started is not None and (_modified_at(Path(one)) or 0) > started)
+    )
     return next(changed, "")
+
+
+def _replaced(path: Path) -> bool:
+    try:
+        return path.stat().st_nlink == 0
+    except OSError:
+        return False
 
 
 def _modified_at(path: Path) -> int | None:
