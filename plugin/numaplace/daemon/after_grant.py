@@ -10,12 +10,13 @@ from numaplace.daemon.exposure import Exposure
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.steered import Basis, SteeredGrants
 from numaplace.daemon.steering_facts import Steerable, SteeringFacts
+from numaplace.daemon.steering_log import SteeringLog
 from numaplace.daemon.steering_settings import SteerSettings
 from numaplace.errors import PeerError
 from numaplace.kubelet.poller import Poller
 from numaplace.metrics.labels import SteeredEffect, SteeringFailure
 from numaplace.metrics.steering import SteeringMetrics
-from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.moment import (
     Decided,
@@ -28,7 +29,6 @@ from numaplace.steering.moment import (
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason
-from numaplace.steering.sets import WithheldSet
 
 LIVE_SHARE = 0.5
 """The part of the time for one Allocate that a List may take."""
@@ -62,6 +62,7 @@ class GrantFollower:
         facts: SteeringFacts,
         exposure: Exposure,
         metrics: SteeringMetrics,
+        log: SteeringLog,
         clock: Callable[[], float],
     ) -> None:
         self._keeper = keeper
@@ -69,9 +70,14 @@ class GrantFollower:
         self._facts = facts
         self._exposure = exposure
         self._metrics = metrics
+        self._log = log
         self._clock = clock
         self._container_basis: Basis | None = None
         self._steered = SteeredGrants()
+
+    def forget(self, resource: ResourceName, ids: frozenset[DeviceId]) -> None:
+        """Forget what was noted of an earlier grant of these devices."""
+        self._steered.forget(resource, ids)
 
     def stock(self, resource: ResourceName, ids: frozenset[DeviceId]) -> Prediction | None:
         """Return what the kubelet would have done without steering, where a grant is on other nodes."""
@@ -106,7 +112,9 @@ class GrantFollower:
             node, snapshot, grant, shapes=shapes, settings=settings.choice, withheld=withheld
         )
         self._count(decided, started)
-        self._note_steered(grant, snapshot, basis, withheld)
+        choice = settings.choice
+        strategy = choice.strategies.get(resource, choice.strategy)
+        self._note_steered(grant, snapshot, basis, strategy=strategy)
         return AfterGrant(decided, node, shapes)
 
     def _count(self, decided: Decided, started: float) -> None:
@@ -130,7 +138,7 @@ class GrantFollower:
         return True
 
     def _note_steered(
-        self, grant: GrantSeen, snapshot: Snapshot, basis: Basis | None, withheld: WithheldSet
+        self, grant: GrantSeen, snapshot: Snapshot, basis: Basis | None, *, strategy: Strategy
     ) -> None:
         """Compare with the stock kubelet, after the answer has left."""
         found = readings_of(snapshot, grant)
@@ -143,8 +151,11 @@ class GrantFollower:
         mask, used = found[-1].mask, basis
 
         def note() -> None:
-            changed = self._steered.note(grant.resource, grant.ids, mask=mask, basis=used)
-            effect = SteeredEffect.CHANGED if changed else SteeredEffect.SAME
-            self._metrics.granted(grant.resource, effect)
+            stock = self._steered.note(grant.resource, grant.ids, mask=mask, basis=used)
+            self._metrics.granted(
+                grant.resource, SteeredEffect.SAME if stock is None else SteeredEffect.CHANGED
+            )
+            if stock is not None:
+                self._log.steered(grant.resource, grant.ids, mask=mask, stock=stock, strategy=strategy)
 
         asyncio.get_running_loop().call_soon(note)

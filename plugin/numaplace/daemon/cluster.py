@@ -20,7 +20,7 @@ from numaplace.cluster.sender import EventSender, SenderClocks
 from numaplace.cluster.watch import NOT_PERMITTED, PodWatch, WatchObserver
 from numaplace.config.schema import ClusterConfig, ClusterMode
 from numaplace.daemon.logs import EventLog
-from numaplace.daemon.notes import Answers, notes_of
+from numaplace.daemon.notes import Answers, Steered, not_steered, notes_of
 from numaplace.errors import InputError, PeerError
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import PodKey, ResourceName
@@ -157,6 +157,7 @@ class ClusterPart:
         complete: Collection[PodKey],
         ours: Collection[ResourceName],
         snapshot: Callable[[], Snapshot | None],
+        steered: Steered = not_steered,
     ) -> None:
         """Note a List of PodResources: pods that have been given devices of ``ours`` get Events."""
         if self._sender is None:
@@ -169,7 +170,9 @@ class ClusterPart:
         if state is None:
             return
         for pod in settled:
-            for note in notes_of(pod, known[pod.key], ours=ours, snapshot=state, answers=self._answers):
+            spec, answers = known[pod.key], self._answers
+            notes = notes_of(pod, spec, ours=ours, snapshot=state, answers=answers, steered=steered)
+            for note in notes:
                 self._sender.put(note)
 
 

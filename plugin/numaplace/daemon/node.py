@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
@@ -18,6 +18,7 @@ from numaplace.daemon.plan import fixed_parts, new_sources, settings_of
 from numaplace.daemon.resource import RunningResource
 from numaplace.daemon.service import ResourceService
 from numaplace.daemon.steer import BreakerBox, SteeringStatus
+from numaplace.daemon.steering_page import steering_document, steering_view
 from numaplace.daemon.steering_parts import make_steerer
 from numaplace.daemon.steering_settings import steer_settings
 from numaplace.daemon.supervise import supervise
@@ -28,7 +29,8 @@ from numaplace.kubelet.poller import Observation, Poller, PollerTimes
 from numaplace.kubelet.sockets import SocketIdentity
 from numaplace.kubelet.watch import SocketWatch
 from numaplace.metrics.metrics import Metrics
-from numaplace.model.names import ResourceName
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.steering.text import steered_text
 
 
 class Node:
@@ -77,6 +79,7 @@ class Node:
             metrics=metrics,
             log=log,
             clock=clock,
+            kubelet=lambda: self._steerer.kubelet_node(),
             cluster=self._cluster,
         )
         self._steerer = make_steerer(
@@ -206,7 +209,15 @@ class Node:
             complete=self._keeper.complete,
             ours=self._resources.keys(),
             snapshot=self._keeper.snapshot,
+            steered=self._steered,
         )
+
+    def _steered(self, resource: ResourceName, ids: Collection[DeviceId], mask: int) -> str:
+        """Return what steering did about devices on the NUMA nodes of ``mask``; empty: nothing."""
+        stock = self._steerer.steered(resource, ids)
+        if stock is None or resource not in self._settings:
+            return ""
+        return steered_text(mask, instead_of=stock.mask, strategy=self._settings[resource].options.strategy)
 
     @property
     def _cluster_tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -247,9 +258,19 @@ class Node:
         if listen is None:
             yield
             return
-        pages = Pages(self._refresh_metrics, self._metrics.render, self._ready, self._page_failed)
+        pages = Pages(
+            self._refresh_metrics,
+            self._metrics.render,
+            self._ready,
+            self._page_failed,
+            {"/steering": self._steering_page},
+        )
         with serve_http(listen, pages) as self.port:
             yield
+
+    def _steering_page(self) -> Callable[[], object]:
+        view = steering_view(self._config.steering.mode, self.steering_status(), self._services())
+        return partial(steering_document, view)
 
     def _page_failed(self, exc: Exception) -> None:
         self._log.error("page failed", exc=exc)

@@ -105,7 +105,13 @@ class Steerer:
         self._stale_seconds = stale_seconds
         self._exposure = Exposure(resources, in_use=self._in_use, sent=metrics.sent, clock=clock)
         self._follower = GrantFollower(
-            keeper=keeper, poller=poller, facts=facts, exposure=self._exposure, metrics=metrics, clock=clock
+            keeper=keeper,
+            poller=poller,
+            facts=facts,
+            exposure=self._exposure,
+            metrics=metrics,
+            log=self._log,
+            clock=clock,
         )
         self._wake = asyncio.Event()
         self._running = False
@@ -162,6 +168,7 @@ class Steerer:
         """
         settings = self._settings()
         self._pace.active()
+        self._follower.forget(resource, frozenset(ids))
         try:
             if settings.on and self._running and not self._stands_still(settings):
                 async with asyncio.timeout(settings.deadline_seconds):
@@ -184,6 +191,10 @@ class Steerer:
     def steered(self, resource: ResourceName, ids: Collection[DeviceId]) -> Prediction | None:
         """Return what the kubelet would have done without steering, where a grant is on other nodes."""
         return self._follower.stock(resource, frozenset(ids))
+
+    def kubelet_node(self) -> SteeringNode:
+        """Return what is known of the kubelet, whether steering is on or not."""
+        return self._facts.node(frozenset(self._resources()))
 
     def status(self) -> SteeringStatus:
         """Return what is in force."""
@@ -209,11 +220,11 @@ class Steerer:
 
     async def _look(self) -> None:
         settings = self._settings()
+        await self._facts.ask()
         if not settings.on:
             self._expose(Decided(SteeringDecision()))
             self._wake.clear()
             return
-        await self._facts.ask()
         await self._pace.ask_for_list()
         held = self._held()
         if held is not None:
@@ -330,17 +341,17 @@ class Steerer:
     async def _pause(self) -> None:
         """Wait until something has happened, or is due."""
         seconds: float | None = None
+        now, seen = self._clock(), self._keeper.observation
+        times = [self._facts.ask_at_seconds]
         if self._settings().on:
-            now, seen = self._clock(), self._keeper.observation
             open_until = self._box.breaker.open_until_seconds
             stale_at = None if seen is None else seen.taken_at_seconds + self._stale_seconds
             later = [open_until, stale_at, self._retry_at]
-            due = [one for one in later if one is not None and one > now]
-            due += [
-                one for one in (self._pace.list_at_seconds, self._facts.ask_at_seconds) if one is not None
-            ]
-            if due:
-                seconds = max(min(due) - now, LEAST_PAUSE_SECONDS)
+            times += [one for one in later if one is not None and one > now]
+            times.append(self._pace.list_at_seconds)
+        due = [one for one in times if one is not None]
+        if due:
+            seconds = max(min(due) - now, LEAST_PAUSE_SECONDS)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()

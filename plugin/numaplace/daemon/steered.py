@@ -34,15 +34,21 @@ class SteeredGrants:
     def __init__(self) -> None:
         self._found: OrderedDict[Granted, Prediction | None] = OrderedDict()
 
-    def note(self, resource: ResourceName, ids: Collection[DeviceId], *, mask: int, basis: Basis) -> bool:
-        """Remember a grant on the NUMA nodes of ``mask``; return whether steering changed them."""
+    def forget(self, resource: ResourceName, ids: Collection[DeviceId]) -> None:
+        """Forget an earlier grant of these devices: they are granted anew."""
+        self._found.pop((resource, frozenset(ids)), None)
+
+    def note(
+        self, resource: ResourceName, ids: Collection[DeviceId], *, mask: int, basis: Basis
+    ) -> Prediction | None:
+        """Remember a grant on the NUMA nodes of ``mask``; return ``stock`` of it."""
         stock = stock_of(resource, len(ids), mask=mask, basis=basis)
         key = (resource, frozenset(ids))
         self._found[key] = stock
         self._found.move_to_end(key)
         if len(self._found) > MAX_REMEMBERED:
             self._found.popitem(last=False)
-        return stock is not None
+        return stock
 
     def stock(self, resource: ResourceName, ids: Collection[DeviceId]) -> Prediction | None:
         """Return what the kubelet would have done without steering, where that is something else."""

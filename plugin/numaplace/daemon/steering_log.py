@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 
 from numaplace.daemon.logs import EventLog
 from numaplace.metrics.labels import SteeringFailure
+from numaplace.model.device import natural_key
+from numaplace.model.mask import nodes_of
+from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason, SteeringDecision
-from numaplace.steering.text import decision_lines, refusal_text
+from numaplace.steering.text import decision_lines, refusal_text, steered_text
 
 COME_AND_GO = frozenset(
     {
@@ -56,6 +61,25 @@ class SteeringLog:
             self._log.info("steering", withheld=_named(decision), why=[refusal_text(one) for one in lasting])
         elif decision.steers or before is not None:
             self._log.info("steering", withheld=_named(decision), why=[])
+
+    def steered(
+        self,
+        resource: ResourceName,
+        ids: Collection[DeviceId],
+        *,
+        mask: int,
+        stock: Prediction,
+        strategy: Strategy,
+    ) -> None:
+        """Tell of devices on other NUMA nodes than the kubelet would have chosen by itself."""
+        self._log.info(
+            "steered",
+            resource=resource,
+            ids=sorted(ids, key=natural_key),
+            numa=nodes_of(mask),
+            instead_of=None if stock.mask is None else nodes_of(stock.mask),
+            why=steered_text(mask, instead_of=stock.mask, strategy=strategy),
+        )
 
     def failed(self, reason: SteeringFailure, what: str, exc: BaseException | None) -> None:
         """Tell of a failure, once until something has worked again."""
