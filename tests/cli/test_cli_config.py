@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from numaplace.cli.run import config_loader, parser
 from numaplace.config import load_config, settings
 from numaplace.errors import ConfigError
@@ -106,3 +107,32 @@ def test_run_refuses_a_bad_configuration_before_anything_starts(argv, run):
     result = run("run", *argv)
     assert result.code == 2
     assert "the configuration is refused (1 to mend)" in result.err
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "weights", "hinted"),
+    [
+        ({"cpuManagerPolicy": "static"}, "", True),
+        ({"cpuManagerPolicy": "static"}, "cpu=0", False),
+        ({"cpuManagerPolicy": "static", "topologyManagerPolicy": "restricted"}, "", False),
+        ({"cpuManagerPolicy": "none"}, "", False),
+        (None, "", False),
+    ],
+)
+def test_a_hint_for_spreading_beside_a_static_cpu_manager(run, tmp_path, kubelet, weights, hinted):
+    """Only where the kubelet's configuration can be read from here."""
+    kubelet_file, file = tmp_path / "kubelet.yaml", tmp_path / "config.yaml"
+    if kubelet is not None:
+        kubelet_file.write_text(yaml.safe_dump({"kind": "KubeletConfiguration", **kubelet}))
+    document = {
+        "strategy": "least-allocated",
+        "weights": weights,
+        "followCPUs": False,
+        "kubelet": {"configFile": str(kubelet_file)},
+        "host": {"procfs": str(tmp_path)},
+        "resources": [{"name": "nvidia.com/gpu", "gpu": {"vendor": "nvidia"}}],
+    }
+    file.write_text(yaml.safe_dump(document))
+    result = run("config", "check", str(file))
+    assert result.code == 0
+    assert ("hint: least-allocated spreads devices less" in result.err) == hinted

@@ -89,10 +89,55 @@ async def test_a_file_that_the_running_kubelet_does_not_have(running: Patient) -
     assert "restart the kubelet" in found.advice
 
 
-async def test_cpus_apart_from_devices(running: Patient) -> None:
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [({"followCPUs": False}, "followCPUs is false"), ({"cluster": {"enabled": False}}, "cluster.enabled is")],
+)
+async def test_cpus_apart_from_devices(running: Patient, changes: dict[str, Any], why: str) -> None:
     running.kubelet_file(cpuManagerPolicy="static", reservedSystemCPUs="0")
-    report = await running.examine()
-    assert "single-numa-node" in report.warning("kubelet-config", "exclusive CPUs may be on another").advice
+    report = await running.examine(**changes)
+    found = report.warning("kubelet-config", "exclusive CPUs may be on another", why)
+    assert "single-numa-node" in found.advice
+    assert "followCPUs" in found.advice
+
+
+async def test_devices_that_follow_the_cpus(running: Patient) -> None:
+    running.kubelet_file(cpuManagerPolicy="static", reservedSystemCPUs="0")
+    report = await running.examine(cluster={"enabled": "auto"}, strategy="most-allocated")
+    report.one("kubelet-config", Level.OK, "devices go where the kubelet will take a pod's exclusive CPUs")
+    assert not [one for one in report.findings if "spreads devices less" in one.summary]
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({}, "set followCPUs: false and weights: {cpu: 0};"),
+        ({"weights": "cpu=0"}, "set followCPUs: false;"),
+        ({"followCPUs": False}, "set weights: {cpu: 0};"),
+        ({"followCPUs": False, "weights": {"cpu": 0}}, ""),
+        ({"strategy": "none"}, ""),
+        ({"cluster": {"enabled": False}, "weights": {"cpu": 0}}, ""),
+    ],
+)
+async def test_least_allocated_beside_cpus_that_nobody_aligns(
+    running: Patient, changes: dict[str, Any], advice: str
+) -> None:
+    running.kubelet_file(cpuManagerPolicy="static", reservedSystemCPUs="0")
+    settings = {"strategy": "least-allocated", "cluster": {"enabled": "auto"}, **changes}
+    found = [
+        one
+        for one in (await running.examine(**settings)).findings
+        if "least-allocated spreads devices less" in one.summary
+    ]
+    assert [advice in one.advice for one in found] == [True] * bool(advice)
+
+
+async def test_under_an_aligning_policy_cpus_are_where_the_devices_are(running: Patient) -> None:
+    running.kubelet_file(
+        cpuManagerPolicy="static", reservedSystemCPUs="0", topologyManagerPolicy="restricted"
+    )
+    report = await running.examine(strategy="least-allocated")
+    assert not [one for one in report.findings if "CPUs" in one.summary and one.check == "kubelet-config"]
 
 
 async def test_the_running_kubelets_command_line_counts(running: Patient) -> None:

@@ -12,6 +12,9 @@ from numaplace.cli.table import render_table
 from numaplace.config.dump import as_document
 from numaplace.config.load import load_config
 from numaplace.config.schema import Config, ResourceConfig
+from numaplace.doctor.checks.cpus import cpus_beside_devices
+from numaplace.doctor.findings import Level
+from numaplace.kubelet.settings import look_at_kubelet
 
 
 def parser() -> ArgumentParser:
@@ -39,12 +42,25 @@ def main(argv: Sequence[str], console: Console) -> int:
     loaded = load_config(arguments.file, env={}, flags={})
     for warning in loaded.warnings:
         console.warn(f"warning: {warning}")
+    for hint in hints(loaded.config):
+        console.warn(f"hint: {hint}")
     if arguments.output == "json":
         console.say_json(as_document(loaded.config))
     else:
         console.say(f"{arguments.file}: good\n")
         console.say(summary(loaded.config, colour=console.colour))
     return 0
+
+
+def hints(config: Config) -> Iterator[str]:
+    """Yield what does not fit the kubelet, where its configuration is named and can be read from here."""
+    file = config.kubelet.config_file
+    if file is None:
+        return
+    settings = look_at_kubelet(file=file, folder=None, procfs=config.host.procfs).settings
+    for finding in cpus_beside_devices(config, settings) if settings else ():
+        if finding.level is not Level.OK:
+            yield f"{finding.summary}; {finding.advice}"
 
 
 def summary(config: Config, *, colour: bool = False) -> str:

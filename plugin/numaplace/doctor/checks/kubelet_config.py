@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from numaplace.doctor.checks.cpus import STATIC as _STATIC_CPU
+from numaplace.doctor.checks.cpus import cpus_beside_devices
 from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
 from numaplace.engine.options import NUMA_ALLOCATION_STRATEGY, PolicyName, parse_options
@@ -11,7 +13,7 @@ from numaplace.errors import InputError
 from numaplace.kubelet.settings import KubeletFact, KubeletSettings
 
 _NEEDED_GATES = ("KubeletPodResources", "KubeletPodResourcesGetAllocatable")
-_STATIC_CPU, _STATIC_MEMORY = "static", "Static"
+_STATIC_MEMORY = "Static"
 
 
 def kubelet_config(facts: Facts) -> Iterator[Finding]:
@@ -23,7 +25,8 @@ def kubelet_config(facts: Facts) -> Iterator[Finding]:
     yield _who_decides(facts, settings)
     yield from _refused(facts, settings)
     yield from _disagrees(facts, settings)
-    yield from _apart(facts, settings)
+    if len(facts.topology.nodes) > 1:
+        yield from cpus_beside_devices(facts.config, settings)
 
 
 def _unseen(kubelet: KubeletFact) -> Finding:
@@ -156,19 +159,3 @@ def _disagrees(facts: Facts, settings: KubeletSettings) -> Iterator[Finding]:
                 "restart the kubelet if its configuration was changed; otherwise name the file that it "
                 "runs with (--kubelet-config)",
             )
-
-
-def _apart(facts: Facts, settings: KubeletSettings) -> Iterator[Finding]:
-    if (
-        settings.policy == PolicyName.NONE
-        and settings.cpu_policy == _STATIC_CPU
-        and len(facts.topology.nodes) > 1
-    ):
-        yield Finding(
-            Level.WARNING,
-            "exclusive CPUs may be on another NUMA node than the devices",
-            "cpuManagerPolicy static under topologyManagerPolicy none: the kubelet chooses CPUs "
-            "without regard to devices",
-            "where pods need both together, set topologyManagerPolicy to best-effort, restricted or "
-            "single-numa-node; the kubelet then chooses the NUMA nodes",
-        )
