@@ -1,0 +1,145 @@
+"""Bursts of pods on a kubelet that is steered at every grant: nobody comes off worse than without."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numaplace.engine.options import PolicyName
+from numaplace.engine.weights import weights_from_mapping
+from numaplace.managers.admission import Scope
+from numaplace.model.names import CPU, MEMORY, Strategy
+from numaplace.steering.choose import SteeringSettings
+from numaplace.steering.moment import ShapesInForce
+from numaplace.steering.reasons import Reason
+from numaplace.steering.shape import Shape
+from steered_machine import SteeredMachine, aligned
+from steering_machine import GIB, GPU, NIC, VF, Hardware, per_node, shape
+
+
+def wanted(strategy=Strategy.LEAST_ALLOCATED, weights=None):
+    """Settings that follow the strategy wherever that harms nobody."""
+    always = {"always": True} if any(one.name == "always" for one in fields(SteeringSettings)) else {}
+    return SteeringSettings(
+        strategy=strategy, weights=weights_from_mapping(weights or {CPU: 0, MEMORY: 0}), **always
+    )
+
+
+def case(seed: int, *, policy: PolicyName, most_containers: int = 2):
+    rng = Random(seed)
+    nodes = rng.choice((2, 2, 3, 4))
+    names = rng.sample((GPU, VF, NIC), rng.choice((1, 2, 2, 3)))
+    each = {name: rng.choice((2, 3, 4, 6)) for name in names}
+    hardware = Hardware(
+        nodes,
+        rng.choice(((), (6,) * nodes, (12,) * nodes)),
+        rng.choice(((), (12,) * nodes)),
+        {name: per_node(*[each[name]] * nodes) for name in names},
+        policy=policy,
+        scope=rng.choice(list(Scope)),
+    )
+    shapes = []
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        containers = [
+            {name: rng.choice((0, 1, 1, 2)) for name in names}
+            | rng.choice(({}, {CPU: 1, MEMORY: GIB}, {CPU: 3, MEMORY: 2 * GIB}))
+            for _ in range(rng.choice((1, 1, 1, most_containers)))
+        ]
+        shapes.append(Shape.of(*containers))
+    shapes = [one for one in shapes if any(one.containers)]
+    return rng, hardware, tuple(shapes)
+
+
+@pytest.mark.parametrize("specs", [False, True])
+@pytest.mark.parametrize(
+    "policy", [PolicyName.SINGLE_NUMA_NODE, PolicyName.RESTRICTED, PolicyName.BEST_EFFORT]
+)
+def test_no_pod_of_a_burst_comes_off_worse(policy, specs):
+    """Declared shapes, no rest between the pods; in half of the runs pods go as well.
+
+    One container each: where the first one goes decides what room is left for the second.
+    """
+    steered = 0
+    for seed in range(120):
+        rng, hardware, shapes = case(seed, policy=policy, most_containers=1)
+        strategy = rng.choice((Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED))
+        machine = SteeredMachine(hardware, ShapesInForce(shapes, "declared"), wanted(strategy), specs=specs)
+        for number in range(10 if shapes else 0):
+            one = rng.choice(shapes)
+            admitted, is_aligned = machine.stock(f"p{number}", one)
+            outcome = machine.admit(f"p{number}", one)
+            assert outcome.admitted == admitted, (seed, number)
+            assert not is_aligned or aligned(machine, f"p{number}"), (seed, number)
+            if seed % 2 and rng.random() < 0.3:
+                machine.delete(f"p{rng.randrange(number + 1)}")
+                machine.at_rest()
+        steered += sum(bool(one.decision.withheld) for one in machine.decisions)
+    assert steered > 20
+
+
+def test_one_shape_is_spread_without_a_rest():
+    hardware = Hardware(4, (8,) * 4, (16,) * 4, {GPU: per_node(4, 4, 4, 4)})
+    one = shape(gpu=1, cpu=2, memory=2)
+    machine = SteeredMachine(hardware, ShapesInForce((one,), "declared"), wanted())
+    homes = []
+    for number in range(16):
+        assert machine.admit(f"p{number}", one).admitted
+        homes.append({node for home in machine.homes(f"p{number}") for node in home})
+    assert homes == [{number % 4} for number in range(16)]
+
+
+def test_what_still_has_to_come_keeps_the_container_on_its_node():
+    """The GPU is granted first; the VF of the same container must not lose its node before it is granted."""
+    hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
+    both = shape(gpu=1, vf=1)
+    for source in ("declared", "seen"):
+        machine = SteeredMachine(hardware, ShapesInForce((both,), source), wanted())
+        for number in range(8):
+            assert machine.admit(f"p{number}", both).admitted
+            assert machine.on_one_node(f"p{number}")
+        used = {node for number in range(2) for home in machine.homes(f"p{number}") for node in home}
+        assert used == {0, 1}
+
+
+def test_a_container_of_an_unknown_shape_does_not_split():
+    """Only GPU pods and VF pods have been seen; then one asks for both."""
+    hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
+    seen = ShapesInForce((shape(gpu=1), shape(vf=1)), "seen")
+    for fills in ([], [shape(gpu=1)], [shape(vf=1)], [shape(gpu=1), shape(gpu=1), shape(vf=1)]):
+        machine = SteeredMachine(hardware, seen, wanted())
+        for number, one in enumerate(fills):
+            machine.admit(f"p{number}", one)
+        machine.at_rest()
+        exposed = [
+            set(machine.topology.nodes) - machine.withheld.get(resource, frozenset())
+            for resource in (GPU, VF)
+        ]
+        outcome = machine.admit("both", shape(gpu=1, vf=1))
+        if exposed[0] & exposed[1]:
+            assert outcome.admitted
+            assert machine.on_one_node("both")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False), st.sampled_from(["declared", "seen", "none"]), st.booleans())
+def test_any_history_of_any_pods_gives_decisions(rng, source, specs):
+    """Pods of unknown shapes, too: no errors, and a reason for all that is not withheld."""
+    _, hardware, shapes = case(rng.randrange(10_000), policy=rng.choice(list(PolicyName)))
+    known = ShapesInForce(shapes if source != "none" else (), source)
+    machine = SteeredMachine(hardware, known, wanted(), specs=specs)
+    for number in range(8):
+        what = rng.choice(("known", "other", "delete", "rest"))
+        if what == "delete":
+            machine.delete(f"p{rng.randrange(number + 1)}")
+        elif what == "rest":
+            machine.at_rest()
+        else:
+            other = shape(gpu=rng.choice((0, 1, 5)), vf=rng.choice((0, 1)), cpu=rng.choice((0, 2)))
+            machine.admit(f"p{number}", rng.choice(shapes) if what == "known" and shapes else other)
+    for one in machine.decisions:
+        assert one.decision.withheld or one.decision.refusals
+        if any(refusal.reason is Reason.STATE_UNKNOWN for refusal in one.decision.refusals):
+            assert not one.decision.withheld
