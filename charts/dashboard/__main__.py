@@ -11,13 +11,20 @@ import json
 import sys
 from pathlib import Path
 
-from charts.dashboard import daemons, nodes
+from charts.dashboard import daemons, nodes, steering
 from charts.dashboard.panels import SOURCE, Json, lay_out
 
 ROWS = (
-    nodes.FLEET, nodes.CAPACITY, nodes.FRAGMENTATION, daemons.DECISIONS, daemons.DEVICES, daemons.KUBELET,
-    daemons.API_SERVER, nodes.ONE_NODE,
-)  # fmt: skip
+    nodes.FLEET,
+    nodes.CAPACITY,
+    nodes.FRAGMENTATION,
+    daemons.DECISIONS,
+    steering.STEERING,
+    daemons.DEVICES,
+    daemons.KUBELET,
+    daemons.API_SERVER,
+    nodes.ONE_NODE,
+)
 FILE = Path(__file__).parents[1] / "numaplace/dashboards/numaplace.json"
 
 

@@ -119,9 +119,8 @@ DEVICES = Row(
         Panel(
             "timeseries",
             "Not offered",
-            "Devices that were found and cannot be offered, and nodes where no device matches or the "
-            "last look failed. "
-            "The log of the node's daemon says why.",
+            "Devices that were found and are not offered, PFs among them; nodes where no device matches, or "
+            "the last look failed. The log of the node's daemon says why.",
             {
                 "{{resource}}: left out": "sum by (resource) "
                 f"({by_node('numaplace_devices_left_out', 'resource', where=OURS)})",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from numaplace.metrics import Alignment, FallbackReason, Metrics, RegistrationResult, ReloadResult
+from numaplace.metrics.labels import SteeredEffect, SteeringFailure
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
@@ -67,6 +68,11 @@ def work(metrics: Metrics) -> None:
         metrics.set_scan(resource, left_out=0, matched_nothing=False, failed=False)
         metrics.registration(resource, result=RegistrationResult.ACCEPTED)
         metrics.set_registered(resource, registered=True)
+    metrics.steering.decided((), steers=True, duration_seconds=0.002)
+    metrics.steering.sent(GPU)
+    for effect in SteeredEffect:
+        metrics.steering.granted(GPU, effect)
+    metrics.steering.set_state({GPU: {0: 3}}, breaker_open=False)
     metrics.podresources_call("List", "OK")
     metrics.reloaded(ReloadResult.ACCEPTED)
     metrics.cluster_watch_call("list", "OK")
@@ -86,6 +92,10 @@ def trouble(metrics: Metrics) -> None:
         metrics.set_scan(resource, left_out=2, matched_nothing=True, failed=True)
         metrics.registration(resource, result=RegistrationResult.FAILED)
         metrics.set_registered(resource, registered=False)
+    for failure in SteeringFailure:
+        metrics.steering.failed(failure)
+    metrics.steering.tripped()
+    metrics.steering.set_state({}, breaker_open=True)
     metrics.podresources_call("List", "UNAVAILABLE")
     metrics.restarted("poller")
     metrics.reloaded(ReloadResult.REFUSED)
@@ -155,9 +165,9 @@ def labels_by_metric() -> dict[str, set[str]]:
     """Return each series' labels by its name, as the daemon exports them."""
     metrics = Metrics(version="1.2.3", clock=lambda: 1000.0)
     metrics.set_snapshot(NODES[0].snapshot or state(taken={}, taken_at_seconds=0))
-    work(metrics)
-    trouble(metrics)
     known: dict[str, set[str]] = defaultdict(set)
-    for name, labels in scraped(metrics)[0]:
-        known[name] |= {label for label, _ in labels}
+    for habit in (work, trouble):
+        habit(metrics)
+        for name, labels in scraped(metrics)[0]:
+            known[name] |= {label for label, _ in labels}
     return known

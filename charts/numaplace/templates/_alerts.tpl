@@ -88,13 +88,6 @@ scraped, and an alert should not end and begin anew because a pod has another na
   annotations:
     summary: numaplace cannot look for devices of {{ "{{ $labels.resource }}" }} on {{ "{{ $labels.node }}" }}
     description: What was found before is still offered. The log of the numaplace pod says why.
-- alert: NumaplaceDevicesLeftOut
-  expr: max by (node, resource) (numaplace_devices_left_out) > 0
-  for: 30m
-  labels: {severity: info}
-  annotations:
-    summary: '{{ "{{ $value }}" }} devices of {{ "{{ $labels.resource }}" }} on {{ "{{ $labels.node }}" }} cannot be offered'
-    description: They were found, and something is wrong with each. The log of the numaplace pod says what.
 - alert: NumaplaceClusterWatchDown
   expr: max by (node) (numaplace_cluster_watch_connected) == 0
   for: 15m
@@ -121,6 +114,19 @@ scraped, and an alert should not end and begin anew because a pod has another na
   annotations:
     summary: numaplace on {{ "{{ $labels.node }}" }} refused its new configuration
     description: It goes on with the old one. The log has every problem with its file and line.
+- alert: NumaplaceSteeringRefused
+  expr: sum by (node) (increase(numaplace_steering_breaker_trips_total[1h])) >= 3
+  labels: {severity: warning}
+  annotations:
+    summary: Pods are refused on {{ "{{ $labels.node }}" }} again and again while steering withholds topology
+    description: Each time all topology was published for config.steering.backoff. The log of the numaplace pod says which pod was refused and what was withheld.
+- alert: NumaplaceSteeringFailing
+  expr: sum by (node, reason) (increase(numaplace_steering_failures_total[30m])) > 0
+  for: 15m
+  labels: {severity: warning}
+  annotations:
+    summary: Steering on {{ "{{ $labels.node }}" }} gives up ({{ "{{ $labels.reason }}" }})
+    description: All topology is published meanwhile, and the Topology Manager decides as it would alone. The log of the numaplace pod says why.
 {{- range .Values.prometheusRule.fragmentation }}
 - alert: NumaplaceFragmented
   expr: |-
