@@ -14,7 +14,7 @@ from pathlib import Path
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = frozenset({"sh", "console", "text", "yaml", "json", "python"})
 
-_BEGINS = re.compile(r"\s*(make|git|kubectl|helm|numaplace|docker|e2e/[\w/]+\.sh)\s")
+_BEGINS = re.compile(r"\s*(make|git|kubectl|helm|numaplace|docker)\s")
 _COMMENT = re.compile(r"(^|\s+)#( .*)?$")
 
 

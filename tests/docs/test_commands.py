@@ -1,4 +1,4 @@
-"""Every shell command in the documents is known: it is run here, by another test, or on a real cluster.
+"""Every shell command in the documents for users is known: run here, by another test, or on a real cluster.
 
 ``cases/docs/commands.yaml`` says for each how that is known. A command that is not in it fails, and one that
 no document has any more does, too.
@@ -20,9 +20,7 @@ from numaplace.cli.console import Console
 from numaplace.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted(
-    path for folder in (".", "docs", "e2e", "e2e/cluster", "proto") for path in (ROOT / folder).glob("*.md")
-)
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TABLE: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests/cases/docs/commands.yaml").read_text())
 KNOWN = {row["command"]: row for row in TABLE}
 SHOWN = {command: document for document in DOCUMENTS for command in commands(document)}
