@@ -122,7 +122,7 @@ def test_the_section_says_what_is_withheld_and_why(run: Runner, sysfs: Path, rep
         HEADING,
         "  nvidia.com/gpu: topology of 2 free devices withheld on NUMA 0",
         "  intel.com/vf: the kubelet picks it by itself",
-        "  {nvidia.com/gpu: 1}: NUMA 1 (without steering NUMA 0)",
+        "  declared {nvidia.com/gpu: 1}: NUMA 1 (without steering NUMA 0)",
     ]
 
 

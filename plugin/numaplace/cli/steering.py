@@ -88,4 +88,4 @@ def _lines(steering: SteeringFact, *, colour: bool) -> Iterator[str]:
     for _, text in steering.refusals:
         yield f"  {text}"
     for text in steering.shapes:
-        yield f"  {text}"
+        yield f"  {steering.shapes_source} {text}"
