@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test chart e2e e2e-cluster check fix bench study proto schema lock clean
+.PHONY: demo test chart e2e e2e-cluster e2e-kind check fix bench study proto schema lock clean
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "numaplace needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -33,6 +33,12 @@ e2e: $(STAMP)
 # The chart and the image on a real cluster (e2e/cluster/README.md).
 e2e-cluster: $(STAMP)
 	e2e/cluster/run.sh
+	NUMAPLACE_KUBELET=$$(e2e/cluster/build.sh older_kubelet | cut -d= -f2) \
+		e2e/run.sh test_topology_manager.py test_strategies.py test_containers.py test_restarts.py
+
+# The same tests on kind, where there is docker (e2e/kind/README.md).
+e2e-kind: $(STAMP)
+	e2e/kind/run.sh
 
 check: $(STAMP)
 	$(BIN)/ruff check .

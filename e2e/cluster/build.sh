@@ -10,10 +10,11 @@
 #   controlplane  a folder: kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
 #   etcd          the file
 #   containerd    a folder: containerd, containerd-shim-runc-v2, ctr
+#   kind          the file
 #   helm          the file (the one that `make chart` builds)
 set -euo pipefail
 cd "$(dirname "$0")"
-wanted=" ${*:-kubelet older_kubelet pause controlplane etcd containerd helm} "
+wanted=" ${*:-kubelet older_kubelet pause controlplane etcd containerd kind helm} "
 
 kubernetes_version=v1.37.2
 older_version=v1.35.4
@@ -25,7 +26,7 @@ command -v go >/dev/null || {
     exit 2
 }
 
-# Name, version, folder of the module, linker flags, packages. Kubelet, pause and etcd make a file, others a folder.
+# Name, version, folder of the module, linker flags, packages. Some make a file, others a folder.
 build() {
     local name=$1 version=$2 folder=$3 flags=$4 key target started=$SECONDS
     shift 4
@@ -37,7 +38,7 @@ build() {
         echo "cluster: building $name $version; this takes minutes, once" >&2
         mkdir -p "$cache"
         rm -rf "$target.part"
-        case $name in kubelet | older_kubelet | pause | etcd) ;; *) mkdir "$target.part" ;; esac
+        case $name in kubelet | older_kubelet | pause | etcd | kind) ;; *) mkdir "$target.part" ;; esac
         env -C "$folder" CGO_ENABLED=0 GOFLAGS=-mod=readonly \
             nice go build -trimpath -ldflags "$flags" -o "$target.part" "$@" >&2
         mv "$target.part" "$target"
@@ -64,4 +65,5 @@ build containerd v2.4.2 containerd "-s -w -X $containerd_module/version.Version=
 build controlplane "$kubernetes_version" controlplane "$kubernetes_flags" \
     k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler \
     k8s.io/kubernetes/cmd/kubectl
+build kind v0.33.0 ../kind/module "-s -w" sigs.k8s.io/kind
 if [[ $wanted == *" helm "* ]]; then echo "helm=$(../../tests/chart/helm.sh)"; fi

@@ -54,11 +54,9 @@ def _keep_logs(test: str) -> list[tuple[Path, str]]:
         return keeper.keep(test)
 
 
-@pytest.fixture(scope="session")
-def site() -> Iterator[object]:
-    """The cluster, with the chart installed."""
+@contextlib.contextmanager
+def _local() -> Iterator[Any]:
     from cluster.local import Binaries, local_cluster
-    from cluster.testsite import Site
 
     binaries = Binaries(
         kubelet=_path("KUBELET"),
@@ -69,15 +67,38 @@ def site() -> Iterator[object]:
         pause=_path("PAUSE"),
         image=_path("IMAGE"),
     )
-    scratch = _path("SCRATCH")
-    with local_cluster(binaries, scratch) as cluster:
-        kubectl = binaries.control_plane / "kubectl"
-        running = Site(cluster, helm=_path("HELM"), kubectl=kubectl, folder=scratch)
+    with local_cluster(binaries, _path("SCRATCH")) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def _kind() -> Iterator[Any]:
+    from cluster.kind import kind_cluster
+
+    with kind_cluster(_path("IMAGE"), _path("SCRATCH")) as cluster:
+        yield cluster
+
+
+_CLUSTERS = {"local": _local, "kind": _kind}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cluster", choices=_CLUSTERS, default="local", help="who makes the cluster")
+
+
+@pytest.fixture(scope="session")
+def site(pytestconfig: pytest.Config) -> Iterator[Any]:
+    """The cluster, with the chart installed."""
+    from cluster.testsite import Site
+
+    with _CLUSTERS[pytestconfig.getoption("cluster")]() as cluster:
+        running = Site(cluster, helm=_path("HELM"), kubectl=_path("KUBECTL"), folder=_path("SCRATCH"))
         running.configure("most-allocated")
         yield running
 
 
 @pytest.fixture(autouse=True)
-def no_pods_left(site: Any) -> Iterator[None]:
+def no_pods_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    site.both.clear()
+    if "site" in request.fixturenames:
+        request.getfixturevalue("site").both.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from cluster.controlplane import ControlPlane, control_plane
 from cluster.kubelet import DEVICE_PLUGINS, POD_RESOURCES, kubelet
 from cluster.nodes import NodeSpec, Space, space
 from cluster.runtime import containerd, write_sandbox_image
-from harness.hardware import Hardware
+from cluster.trees import NUMA_NODES, simulated_hardware
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,8 @@ class Binaries:
 def local_cluster(binaries: Binaries, scratch: Path) -> Iterator[Cluster]:
     """Run a cluster of two unlike nodes until the block ends; n2 has more NUMA nodes and an older kubelet."""
     specs = (
-        NodeSpec("n1", 1, numa_nodes=2, kubelet=binaries.kubelet),
-        NodeSpec("n2", 2, numa_nodes=4, kubelet=binaries.older_kubelet),
+        NodeSpec("n1", 1, numa_nodes=NUMA_NODES["n1"], kubelet=binaries.kubelet),
+        NodeSpec("n2", 2, numa_nodes=NUMA_NODES["n2"], kubelet=binaries.older_kubelet),
     )
     sandbox = scratch / "pause.tar"
     write_sandbox_image(sandbox, binaries.pause)
@@ -72,10 +71,9 @@ def _start_node(
 
 
 def _node(space: Space) -> Node:
-    document = json.loads((space.folder / "host/hardware.json").read_text())
     return Node(
         name=space.spec.name,
-        hardware=Hardware(**document),
+        hardware=simulated_hardware(space.folder / "host"),
         pod_resources=space.outside(POD_RESOURCES),
         device_plugins=space.outside(DEVICE_PLUGINS),
         manifests=space.folder / "manifests",

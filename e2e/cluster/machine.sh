@@ -7,6 +7,7 @@
 #   machine.sh <scratch folder> <folder for logs> <command> ...
 set -euo pipefail
 here=$(dirname "$0")
+# shellcheck source=cgroups.sh
 . "$here/cgroups.sh"
 
 scratch=$1

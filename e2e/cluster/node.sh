@@ -9,6 +9,7 @@
 set -euo pipefail
 self=$(realpath "$0")
 here=$(dirname "$self")
+# shellcheck source=cgroups.sh
 . "$here/cgroups.sh"
 
 scratch=$1

@@ -3,6 +3,7 @@
 #
 #   e2e/cluster/run.sh [pytest arguments]     builds what is missing, then runs the tests
 #   e2e/cluster/run.sh --prepare              only builds what is missing
+#   e2e/cluster/run.sh --cluster kind ...     the same tests on kind, where there is docker (e2e/kind/README.md)
 #
 # Needs root and a .venv (`make e2e-cluster` makes it).
 set -euo pipefail
@@ -20,6 +21,7 @@ runc runc
 ip iproute2
 unshare util-linux
 openssl openssl
+shellcheck shellcheck
 /usr/lib/cni/bridge containernetworking-plugins"
 
 install_missing() {
@@ -80,6 +82,10 @@ clean_up() {
     [ -n "$(ls -A "$logs" 2>/dev/null)" ] || rmdir "$logs" 2>/dev/null || true
 }
 
+case "${1:-} ${2:-}" in
+--cluster=kind\ *) exec ../kind/run.sh "${@:2}" ;;
+"--cluster kind") exec ../kind/run.sh "${@:3}" ;;
+esac
 [ "$(id -u)" = 0 ] || die "must run as root"
 [ -x "$python" ] || die "there is no .venv: run 'make e2e-cluster' in the repository root"
 install_missing
@@ -104,7 +110,8 @@ make_cgroups
 env NUMAPLACE_CLUSTER_KUBELET="${built[kubelet]}" NUMAPLACE_CLUSTER_OLDER_KUBELET="${built[older_kubelet]}" \
     NUMAPLACE_CLUSTER_CONTROLPLANE="${built[controlplane]}" \
     NUMAPLACE_CLUSTER_ETCD="${built[etcd]}" NUMAPLACE_CLUSTER_CONTAINERD="${built[containerd]}" \
-    NUMAPLACE_CLUSTER_PAUSE="${built[pause]}" NUMAPLACE_CLUSTER_HELM="${built[helm]}" NUMAPLACE_CLUSTER_IMAGE="$image" \
+    NUMAPLACE_CLUSTER_PAUSE="${built[pause]}" NUMAPLACE_CLUSTER_HELM="${built[helm]}" \
+    NUMAPLACE_CLUSTER_KUBECTL="${built[controlplane]}/kubectl" NUMAPLACE_CLUSTER_KIND="${built[kind]}" NUMAPLACE_CLUSTER_IMAGE="$image" \
     NUMAPLACE_CLUSTER_SCRATCH="$scratch" NUMAPLACE_CLUSTER_LOGS="$logs" PYTHONDONTWRITEBYTECODE=1 \
     bash -c '
         for folder in "${@:4}"; do

@@ -129,16 +129,8 @@ class Site:
         self.helm.uninstall()
 
     def values(self, strategy: str) -> dict[str, object]:
-        """Return the chart's values for all cards of the nodes."""
-        # Control plane, nodes and tests share the machine's cores: with the default deadline, a List that
-        # comes late may split a container over two NUMA nodes.
-        config = {
-            "strategy": strategy,
-            "deadline": "1s",
-            "resources": [{"name": name, **source} for name, source in SOURCES.items()],
-        }
-        image = {"repository": IMAGE_REPOSITORY, "tag": IMAGE_TAG, "pullPolicy": "Never"}
-        return merged({"image": image, "config": config}, self._needed)
+        """Return the chart's values for our image and all cards of the nodes."""
+        return merged(chart_configuration(strategy), self._needed)
 
     def wait_rolled_out(self) -> None:
         """Wait until one current daemon pod is Ready on each node, and each kubelet has every device."""
@@ -175,6 +167,19 @@ class Site:
         )
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
+
+
+def chart_configuration(strategy: str) -> dict[str, object]:
+    """Return the chart's values that are the same on every cluster."""
+    # Control plane, nodes and tests share the machine's cores: with the default deadline, a List that
+    # comes late may split a container over two NUMA nodes.
+    config = {
+        "strategy": strategy,
+        "deadline": "1s",
+        "resources": [{"name": name, **source} for name, source in SOURCES.items()],
+    }
+    image = {"repository": IMAGE_REPOSITORY, "tag": IMAGE_TAG, "pullPolicy": "Never"}
+    return {"image": image, "config": config}
 
 
 def _is_current(daemon_set: Json) -> bool:
