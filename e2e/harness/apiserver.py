@@ -20,6 +20,11 @@ class Cluster:
     api: FakeApiServer
     env: Mapping[str, str]
 
+    @property
+    def config(self) -> dict[str, object]:
+        """The daemon's settings for it."""
+        return {"cluster": {"enabled": True}}
+
     def mirror(self, kubelet: Kubelet) -> None:
         """Put the kubelet's pods as they are now: a kubelet with an API server does so by mirror pods."""
         for item in kubelet.pod_objects():

@@ -71,7 +71,7 @@ class EquippedNode:
             strategy, weights=weights, pod_resources_socket=pod_resources_socket, steering=steering
         )
         if cluster is not None:
-            config |= {"cluster": {"enabled": True}}
+            config |= cluster.config
         daemon = Daemon(folder, config, env={} if cluster is None else cluster.env)
         with self.logs.watching("numaplace", daemon.log):
             try:

@@ -58,7 +58,7 @@ def steering_case(seed: int) -> SteeringCase:
             weights=weights_from_mapping(
                 rng.choice([{}, {CPU: 0, MEMORY: 0}, {names[0]: 10}, {CPU: 3, names[0]: 6}])
             ),
-            pack_several_sizes=rng.random() < 0.5,
+            always=rng.random() < 0.8,
         ),
         steerable=frozenset(names if rng.random() < 0.8 else rng.sample(names, rng.randint(1, len(names)))),
     )

@@ -1,0 +1,217 @@
+"""Many pods under steering: none is refused, or less aligned, that the same kubelet by itself takes care of.
+
+Each test hands the same pods in the same order to the same kubelet twice: with plugins that only list the
+devices, and with a daemon that steers. ``NUMAPLACE_E2E_STEERING_OPERATIONS`` sets how many pods are created
+and deleted on each node (default 240), ``NUMAPLACE_E2E_STEERING_SOAK=1`` runs both tests on all nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness.backend import Tools
+from harness.equipped import EquippedNode, equipped_node
+from harness.hardware import AMD, NVIDIA, VF, install
+from harness.kubelet import KubeletOptions
+from harness.landing import Landing, land, landings, per_node, refused_only, settle, vanish
+from harness.logs import LogKeeper
+from harness.pods import Pod, unique
+from harness.report import Report
+from harness.steering import count, outcomes, wait_decided
+
+OPERATIONS = int(os.environ.get("NUMAPLACE_E2E_STEERING_OPERATIONS", "240"))
+SOAK = os.environ.get("NUMAPLACE_E2E_STEERING_SOAK") == "1"
+BURST = 200
+EACH_ROUND = 20
+ALIVE = 60
+
+Limits = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A kubelet: 256 CPUs, 512 GiB and 256 VFs over its NUMA nodes.
+
+    ``declared``: steering is told the shapes; else it has to be right for any. Without ``memory`` there is no
+    memory manager: with three resources on 8 NUMA nodes, a kubelet that may take several nodes tries 16
+    million combinations for each pod.
+    """
+
+    numa_nodes: int
+    policy: str
+    scope: str
+    memory: bool
+    declared: bool
+
+
+SETUPS = {
+    "4-single-numa-node": Setup(4, "single-numa-node", "container", memory=True, declared=True),
+    "8-restricted-pod": Setup(8, "restricted", "pod", memory=False, declared=True),
+    "4-best-effort": Setup(4, "best-effort", "container", memory=True, declared=True),
+    "8-single-numa-node-pod": Setup(8, "single-numa-node", "pod", memory=True, declared=False),
+}
+BURSTS = list(SETUPS) if SOAK else ["4-single-numa-node", "8-restricted-pod"]
+CHURNS = list(SETUPS) if SOAK else ["4-best-effort", "8-single-numa-node-pod"]
+
+ONE: Limits = {VF: 1, "cpu": 1, "memory": "1Gi"}
+MIXED: Sequence[Limits] = (
+    ONE,
+    {VF: 2, "cpu": 4, "memory": "2Gi"},
+    {VF: 4, "cpu": 2, "memory": "4Gi"},
+    {VF: 1, "cpu": "500m", "memory": "1Gi"},
+    {VF: 2},
+    {NVIDIA: 1, "cpu": 2, "memory": "1Gi"},
+    {VF: 1, AMD: 1, "cpu": 3, "memory": "2Gi"},
+    {"cpu": 3, "memory": "2Gi"},
+)
+WEIGHTS = (8, 4, 3, 3, 2, 1, 1, 4)
+
+
+@pytest.fixture(scope="module")
+def setup(request: pytest.FixtureRequest) -> Setup:
+    return SETUPS[request.param]
+
+
+@pytest.fixture(scope="module")
+def site(setup: Setup, tools: Tools, scratch: Path, logs: LogKeeper) -> Iterator[EquippedNode]:
+    options = KubeletOptions(
+        topology_manager_policy=setup.policy,
+        topology_manager_scope=setup.scope,
+        static_cpu_manager=True,
+        static_memory_manager=setup.memory,
+    )
+    number = setup.numa_nodes
+    with equipped_node(
+        tools,
+        scratch,
+        numa_nodes=number,
+        options=options,
+        logs=logs,
+        cpus_each=256 // number,
+        memory_gib_each=512 // number,
+        equip=partial(install, vfs_per_port=128 // number),
+    ) as site:
+        yield site
+
+
+def steering(setup: Setup, shapes: Sequence[Limits]) -> dict[str, Any]:
+    """Return the daemon's settings. A fraction of a CPU is none that is exclusive: it is not declared.
+
+    With several sizes, or unknown ones, it acts only if told so.
+    """
+    whole = [{name: one for name, one in limits.items() if one != "500m"} for limits in shapes]
+    mode = "auto" if setup.declared and len(shapes) == 1 else "always"
+    return {"mode": mode, "requests": whole if setup.declared else []}
+
+
+def assert_no_worse(found: Sequence[Landing], stock: Sequence[Landing]) -> None:
+    assert refused_only(found, stock) == []
+    pairs = enumerate(zip(found, stock, strict=True))
+    split = [number for number, (one, other) in pairs if other.aligned and not one.aligned]
+    assert split == []
+
+
+def imbalance(site: EquippedNode, found: Sequence[Landing]) -> int:
+    """By how many pods the fullest NUMA node exceeds the emptiest."""
+    counts = per_node(found)
+    each = [counts.get((node,), 0) for node in site.node.topology.node_ids]
+    return max(each) - min(each)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("setup", BURSTS, indirect=True)
+def test_burst(site: EquippedNode, setup: Setup, report: Report) -> None:
+    with site.alone():
+        stock = land(site, [Pod.of(unique("stock"), ONE) for _ in range(BURST)])
+    with site.daemon("least-allocated", steering=steering(setup, [ONE])) as daemon:
+        wait_decided(daemon)
+        started = time.monotonic()
+        found = land(site, [Pod.of(unique("burst"), ONE) for _ in range(BURST)])
+        seconds = time.monotonic() - started
+        trips = count(daemon, "steering_breaker_trips_total")
+        decided = outcomes(daemon)
+    lines = {
+        name: dict(sorted(per_node(one).items())) for name, one in (("alone", stock), ("steered", found))
+    }
+    report.lines.append(f"burst of {BURST} pods on {site.node.policy}, {seconds:.0f} s: {lines}; {decided}")
+    assert_no_worse(found, stock)
+    assert all(one.admitted and one.aligned for one in found)
+    assert imbalance(site, found) <= 4 < imbalance(site, stock)
+    assert trips == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What happens at once: pods come (by their limits), and earlier ones go (by their numbers)."""
+
+    creates: Sequence[Limits]
+    deletes: Sequence[int]
+
+
+def rounds_of(operations: int, *, seed: int) -> list[Round]:
+    rng = random.Random(seed)
+    alive: list[int] = []
+    created = left = 0
+    rounds = []
+    left = operations
+    while left > 0:
+        number = min(left, EACH_ROUND)
+        surplus = max(0, len(alive) + number - ALIVE)
+        going = min(len(alive), number // 2 if surplus > 0 else number // 5)
+        deletes = [alive.pop(rng.randrange(len(alive))) for _ in range(going)]
+        creates = rng.choices(MIXED, WEIGHTS, k=number - going)
+        alive += range(created, created + len(creates))
+        created += len(creates)
+        left -= number
+        rounds.append(Round(creates, deletes))
+    return rounds
+
+
+def play(site: EquippedNode, rounds: Sequence[Round]) -> list[Landing]:
+    """Play the rounds; return what became of every pod."""
+    pods: list[Pod] = []
+    found: list[Landing] = []
+    for one in rounds:
+        new = [Pod.of(unique("churn"), limits) for limits in one.creates]
+        going = [pods[number] for number in one.deletes]
+        for pod in going:
+            site.node.delete(pod.name)
+        for pod in new:
+            site.node.create(pod)
+        settle(site, new)
+        found += landings(site, new)
+        vanish(site, going)
+        pods += new
+    return found
+
+
+@pytest.mark.timeout(400 + 2 * OPERATIONS)
+@pytest.mark.parametrize("setup", CHURNS, indirect=True)
+def test_creates_and_deletes(site: EquippedNode, setup: Setup, report: Report) -> None:
+    rounds = rounds_of(OPERATIONS, seed=7)
+    with site.alone():
+        stock = play(site, rounds)
+    shapes = [limits for limits in MIXED if VF in limits or NVIDIA in limits]
+    with site.daemon("least-allocated", weights="cpu=0,memory=0", steering=steering(setup, shapes)) as daemon:
+        wait_decided(daemon)
+        started = time.monotonic()
+        found = play(site, rounds)
+        seconds = time.monotonic() - started
+        trips = count(daemon, "steering_breaker_trips_total")
+        decided = outcomes(daemon)
+    lines = {
+        name: dict(sorted(per_node(one).items())) for name, one in (("alone", stock), ("steered", found))
+    }
+    report.lines.append(
+        f"{OPERATIONS} creates and deletes on {site.node.policy}, {seconds:.0f} s: {lines}; {decided}"
+    )
+    assert_no_worse(found, stock)
+    assert trips == 0
