@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -11,7 +11,14 @@ from cluster_tools import NODE, FakeCredentials, client_of, until
 from numaplace.cluster.client import ApiClient
 from numaplace.cluster.events import Note, event_name, event_object
 from numaplace.cluster.fake import FakeApiServer
-from numaplace.cluster.sender import BURST, GIVEN_UP_AFTER_SECONDS, MAX_WAITING, EventSender, SenderClocks
+from numaplace.cluster.sender import (
+    BURST,
+    GIVEN_UP_AFTER_SECONDS,
+    MAX_WAITING,
+    REFUSALS,
+    EventSender,
+    SenderClocks,
+)
 from numaplace.errors import PeerError
 
 NOTE = Note("default", "p", "uid-p", "main", "NUMAPlaced", "on NUMA 1", "vf-1")
@@ -27,6 +34,7 @@ class Sent:
     results: list[str] = field(default_factory=list)
     failures: list[PeerError] = field(default_factory=list)
     sleeps: list[float] = field(default_factory=list)
+    slept: Callable[[], object] = lambda: None
 
     def __post_init__(self) -> None:
         clocks = SenderClocks(lambda: self.now, lambda: AT, lambda: 0.5, self.sleep)
@@ -37,6 +45,7 @@ class Sent:
     async def sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)
         self.now += seconds
+        self.slept()
         await asyncio.sleep(0)
 
     @asynccontextmanager
@@ -112,14 +121,22 @@ async def test_an_old_event_is_given_up() -> None:
     assert GIVEN_UP_AFTER_SECONDS < sent.now < GIVEN_UP_AFTER_SECONDS + 61
 
 
-@pytest.mark.parametrize("status", [403, 404, 422])
-async def test_what_is_refused_is_not_tried_again(api: FakeApiServer, status: int) -> None:
+async def test_a_server_that_does_not_know_its_roles_yet_is_asked_again(api: FakeApiServer) -> None:
+    api.refuse["events"] = 403
+    async with Sent(client_of(api), slept=api.refuse.clear).running() as sent:
+        sent.sender.put(NOTE)
+        await until(lambda: sent.results == ["sent"])
+    assert not sent.failures
+
+
+@pytest.mark.parametrize(("status", "requests"), [(403, 1 + REFUSALS), (404, 1), (422, 1)])
+async def test_what_is_refused_is_given_up_and_told(api: FakeApiServer, status: int, requests: int) -> None:
     api.refuse["events"] = status
     async with Sent(client_of(api)).running() as sent:
         sent.sender.put(NOTE)
         await until(lambda: sent.results == ["failed"])
     assert [error.code for error in sent.failures] == [str(status)]
-    assert len(api.requests) == 1
+    assert len(api.requests) == requests
 
 
 def test_names_and_messages_have_the_length_that_the_api_server_takes() -> None:

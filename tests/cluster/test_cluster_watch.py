@@ -138,14 +138,27 @@ async def test_what_was_known_stays_while_the_server_is_away(api: FakeApiServer)
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_without_permission_the_pauses_are_long(api: FakeApiServer, status: int) -> None:
+async def test_without_permission_the_pauses_get_longest(api: FakeApiServer, status: int) -> None:
     api.refuse["list"] = status
     async with watching(client_of(api)) as seen:
-        await until(lambda: len(seen.pauses) >= 3)
+        await until(lambda: len(seen.pauses) >= 11)
         del api.refuse["list"]
         await until(lambda: seen.up)
-    assert seen.pauses[:3] == [300.0, 300.0, 300.0]
+    assert seen.pauses[:11] == [*(2.0**power for power in range(9)), 300.0, 300.0]
     assert seen.failures[0].code == str(status)
+
+
+async def test_a_server_that_does_not_know_its_roles_yet_is_no_trouble(api: FakeApiServer) -> None:
+    """As for a second after its start: then nothing is told, and it is asked again soon."""
+    async with watching(client_of(api)) as seen:
+        await until(lambda: seen.up)
+        api.refuse["watch"] = 403
+        api.hang_up()
+        await until(lambda: ("watch", "403") in seen.calls)
+        del api.refuse["watch"]
+        await until(lambda: seen.up and seen.calls[-1] == ("watch", "OK"))
+    assert seen.pauses == [1.0, 2.0]
+    assert not seen.failures
 
 
 async def test_a_watch_that_ends_at_once_is_no_busy_loop(api: FakeApiServer) -> None:

@@ -24,8 +24,11 @@ GIVEN_UP_AFTER_SECONDS: Final = 600.0
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
 
+REFUSALS: Final = 3
+"""So many times in a row a refusal is not believed: a server that has just started has no roles yet."""
+
 SENT, DUPLICATE, FAILED, DROPPED = "sent", "duplicate", "failed", "dropped"
-_EXISTS = "409"
+_EXISTS, _FORBIDDEN = "409", "403"
 _PASSING = frozenset({UNAVAILABLE, "401", "429", "500", "502", "503", "504", "CREDENTIALS"})
 
 
@@ -57,6 +60,7 @@ class EventSender:
         self._counted = counted
         self._failed = failed
         self._waiting: asyncio.Queue[tuple[Note, float, datetime]] = asyncio.Queue(MAX_WAITING)
+        self._refusals = 0
         self._tokens = float(BURST)
         self._filled_at = clocks.monotonic()
 
@@ -92,11 +96,15 @@ class EventSender:
             except PeerError as error:
                 if error.code == _EXISTS:
                     return DUPLICATE
-                self._failed(error)
-                old = self._clocks.monotonic() - since > GIVEN_UP_AFTER_SECONDS
-                if old or error.code not in _PASSING:
-                    return FAILED
+                if error.code == _FORBIDDEN and self._refusals < REFUSALS:
+                    self._refusals += 1
+                else:
+                    self._failed(error)
+                    old = self._clocks.monotonic() - since > GIVEN_UP_AFTER_SECONDS
+                    if old or error.code not in _PASSING:
+                        return FAILED
             else:
+                self._refusals = 0
                 return SENT
             await self._clocks.sleep(pause * (0.5 + self._clocks.chance()))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

@@ -4,7 +4,8 @@
   not reach etcd. After 410 Gone it is a consistent one, since the cache was what was too old.
 - A watch goes on where it or a bookmark left off; only 410 Gone leads to a new list.
 - After each failure a longer pause, with chance in it: the nodes of a cluster must not come back all at once.
-  Where we are not permitted to watch, the pause is long: somebody may grant it later.
+  Where we are not permitted to watch, the pauses get longest: somebody may grant it later. One refusal proves
+  nothing: a server that has just started refuses everybody until it knows its roles.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NOT_PERMITTED = frozenset({"401", "403"})
 class WatchTimes:
     """Seconds. A watch ends after ``watch`` to twice that; a server silent for ``silence`` is gone.
 
-    The server sends a bookmark about once a minute.
+    The server sends a bookmark about once a minute. Pauses grow from ``first_pause`` to one of the others.
     """
 
     watch: float = 300.0
@@ -80,26 +81,26 @@ class PodWatch:
     async def run(self) -> None:
         """Watch until cancelled."""
         clock = asyncio.get_running_loop().time
-        pause = self._times.first_pause
+        pause, refused = self._times.first_pause, False
         while True:
-            began, permitted = clock(), True
+            began, refused_before, refused = clock(), refused, False
             try:
                 if not self._version:
                     await self._list()
                 await self._watch()
             except PeerError as error:
-                permitted = error.code not in NOT_PERMITTED
+                refused = error.code in NOT_PERMITTED
                 if error.code == GONE:
                     # No trouble, but how a watch goes on after a pause: what it has missed is listed.
                     self._version, self._from_cache = "", False
-                else:
+                elif not refused or refused_before:
                     self._observer.failed(error)
             # A server that ends each watch at once is no better than one that refuses it.
             if clock() - began > self._times.longest_pause:
                 pause = self._times.first_pause
-            wait = pause if permitted else self._times.not_permitted_pause
-            await self._sleep(wait * (0.5 + self._chance()))
-            pause = min(pause * 2, self._times.longest_pause)
+            await self._sleep(pause * (0.5 + self._chance()))
+            longest = self._times.not_permitted_pause if refused else self._times.longest_pause
+            pause = min(pause * 2, longest)
 
     async def _list(self) -> None:
         cached = {"resourceVersion": "0"} if self._from_cache else {}
