@@ -80,13 +80,20 @@ async def steered(site: Site, **changes: Any) -> AsyncIterator[Served]:
         yield served
 
 
+def reasons(served: Served) -> set[str]:
+    """Why nothing, or nothing more, is withheld."""
+    status = served.node.steering_status()
+    return set() if status is None else {one.reason.value for one in status.decision.refusals}
+
+
 def decided(served: Served) -> bool:
     """Whether what is in force was decided with a known state, or steering is off."""
-    status = served.node.steering_status()
-    if status is None:
-        return True
-    reasons = {one.reason.value for one in status.decision.refusals}
-    return not reasons & {"state-unknown", "kubelet-just-started", "failed", "admission-under-way"}
+    return not reasons(served) & {"state-unknown", "kubelet-just-started", "failed", "admission-under-way"}
+
+
+async def quiet(served: Served) -> None:
+    """Wait until the daemon has looked at rest after the last admission."""
+    await until(lambda: served.node._steerer._pace.quiet and decided(served), "rest")
 
 
 def published(site: Site, resource: ResourceName) -> Mapping[str, tuple[int, ...]]:
