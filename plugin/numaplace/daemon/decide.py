@@ -14,6 +14,7 @@ from functools import partial, reduce
 from operator import and_
 from typing import Protocol
 
+from numaplace.daemon.cpus import where_cpus_will_be
 from numaplace.daemon.keeper import NOBODY, Asking, Keeper
 from numaplace.daemon.logs import EventLog
 from numaplace.engine.options import PolicyOptions
@@ -30,6 +31,7 @@ from numaplace.placement.reasons import Candidate, Placement
 from numaplace.placement.text import why
 from numaplace.state.attribution import NO_SPECS, Specs
 from numaplace.state.snapshot import Snapshot
+from numaplace.steering.node import SteeringNode
 
 LIVE_SHARE = 0.5
 """The part of the deadline that a live List may take; the rest is for the decision and the way back."""
@@ -47,6 +49,7 @@ class DecisionSettings:
     options: PolicyOptions
     deadline_seconds: float
     live_list: bool
+    follow_cpus: bool
 
 
 class Cluster(Protocol):
@@ -88,7 +91,8 @@ class _Decision:
 class Decider:
     """Answers for all resources.
 
-    ``clock`` is the monotonic clock of keeper and poller, in seconds. Without ``cluster`` no specs are known.
+    ``clock`` is the monotonic clock of keeper and poller, in seconds. ``kubelet`` tells what is known of the
+    kubelet's configuration. Without ``cluster`` no specs are known.
     """
 
     def __init__(
@@ -99,9 +103,11 @@ class Decider:
         metrics: Metrics,
         log: EventLog,
         clock: Callable[[], float],
+        kubelet: Callable[[], SteeringNode],
         cluster: Cluster | None = None,
     ) -> None:
         self._keeper = keeper
+        self._kubelet = kubelet
         self._cluster = cluster
         self._poller = poller
         self._metrics = metrics
@@ -174,6 +180,9 @@ class Decider:
     ) -> Placement:
         known = asking.attribution.request
         guess = self._keeper.companions
+        cpus = 0
+        if ask.settings.follow_cpus and snapshot is not None:
+            cpus = where_cpus_will_be(self._kubelet, asking.attribution, snapshot)
         return place(
             PlacementRequest(
                 offered,
@@ -182,6 +191,7 @@ class Decider:
                 held=asking.held,
                 rest=guess(ask.resource, ask.size) if known is None else asking.attribution.rest,
                 requested=None if known is None else frozenset(known),
+                cpus=cpus,
                 freed_at=self._keeper.freed_at(ask.resource),
             ),
             index=ask.index,
@@ -236,6 +246,7 @@ class Decider:
             candidates_not_shown=len(placement.candidates) - len(shown),
             held=nodes_of(placement.held),
             rest=placement.rest,
+            cpus=nodes_of(placement.cpus),
             degraded=decision.degraded,
             snapshot_age_ms=round(snapshot.age_seconds(self._clock()) * 1000, 1) if snapshot else None,
             duration_ms=round(duration_seconds * 1000, 2),

@@ -48,6 +48,7 @@ def settings_of(config: Config) -> Mapping[ResourceName, DecisionSettings]:
             ),
             deadline_seconds=config.deadline_seconds,
             live_list=config.kubelet.live_list,
+            follow_cpus=config.follow_cpus,
         )
         for resource in config.resources
     }
