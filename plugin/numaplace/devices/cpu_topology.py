@@ -8,7 +8,7 @@ machine but what the kubelet takes it for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,12 +65,19 @@ def read_cpu_topology(sysfs: Path, *, procfs: Path | None = None) -> CpuTopology
         }
         return CpuTopology.of(
             details,
-            num_cpus=sum(len(core.threads) for cores in nodes.values() for core in cores),
+            num_cpus=_count_cpus(system, nodes),
             num_cores=sum(map(len, nodes.values())),
             num_sockets=len(set(_PHYSICAL_ID.findall(cpuinfo))) or _count_sockets(system / "cpu"),
         )
     except (_OddError, InputError, ValueError):  # a node id that no affinity mask can hold is a ValueError
         return None
+
+
+def _count_cpus(system: Path, nodes: Mapping[int, Sequence[_Core]]) -> int:
+    """Return the number of CPUs; where the kernel shows no NUMA nodes, those that are offline count, too."""
+    if any(_numbered(_NODE, system / "node")):
+        return sum(len(core.threads) for cores in nodes.values() for core in cores)
+    return sum(1 for _ in _numbered(_CPU, system / "cpu"))
 
 
 def _cores_by_node(system: Path) -> dict[int, list[_Core]]:
