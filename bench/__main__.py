@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench.clustered import measure_clustered
+from bench.demo import measure_demo
 from bench.latency import SETTINGS, measure
 from bench.merge import measure_merge
 from bench.report import as_json, as_table
@@ -24,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     parser.add_argument("--calls", type=int, default=CALLS, help=f"decisions per setting ({CALLS})")
     parser.add_argument(
-        "--only", choices=("merge", "latency", "size", "steps"), help="one part of the benchmarks"
+        "--only", choices=("merge", "latency", "size", "steps", "demo"), help="one part of the benchmarks"
     )
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="nbench-", dir="/tmp") as folder:
@@ -42,8 +44,11 @@ def _rows(folder: Path, *, calls: int, only: str | None) -> Iterator[Row]:
             yield from measure(setting, folder / f"l{number}", calls=calls, warm_up=WARM_UP)
     if only in (None, "size"):
         yield from measure_size(folder / "size")
+        yield from measure_clustered(folder / "clustered")
     if only in (None, "steps"):
         yield from measure_steps()
+    if only in (None, "demo"):
+        yield from measure_demo()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import grpc
@@ -65,16 +65,18 @@ class Child:
 
 
 class Daemon:
-    """``numaplace run`` with a configuration; its log goes to a file."""
+    """``numaplace run`` with a configuration, and variables besides; its log goes to a file."""
 
-    def __init__(self, folder: Path, config: dict[str, object]) -> None:
+    def __init__(
+        self, folder: Path, config: dict[str, object], *, environment: Mapping[str, str] | None = None
+    ) -> None:
         file = folder / "numaplace.yaml"
         kubelet = {
             "devicePluginDirectory": str(folder / "device-plugins"),
             "podResourcesSocket": str(folder / "list.sock"),
         }
         file.write_text(yaml.safe_dump({**config, "kubelet": kubelet, "http": {"address": "127.0.0.1:0"}}))
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("NUMAPLACE_")}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("NUMAPLACE_")}
         self.log = folder / "numaplace.log"
         with self.log.open("a") as log:
             self.spawned = time.monotonic()
@@ -82,7 +84,7 @@ class Daemon:
                 [sys.executable, "-m", "numaplace", "run", "--config", str(file)],
                 stdin=subprocess.DEVNULL,
                 stderr=log,
-                env=environment,
+                env={**kept, **(environment or {})},
             )
         self.pid = self._process.pid
 

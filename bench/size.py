@@ -27,7 +27,7 @@ MAX_RSS_MIB, MAX_START_SECONDS, MAX_IDLE_PERCENT = 60.0, 1.5, 0.5
 def measure_size(folder: Path) -> list[Row]:
     """Return the rows of a daemon with 3 resources and 128 devices, all settings at their defaults."""
     folder.mkdir()
-    config = _host(folder)
+    config = host_of(folder)
     starts: list[float] = []
     bare_starts: list[float] = []
     for number in range(STARTS):
@@ -71,7 +71,7 @@ def _seconds(value: object) -> float:
     return value
 
 
-def _host(folder: Path) -> dict[str, object]:
+def host_of(folder: Path) -> dict[str, object]:
     """Write a host with 64 VFs of kernel drivers, 48 of vfio-pci and 16 GPUs; return the configuration."""
     host = FakeHost(folder / "host")
     for node in range(NODES):
