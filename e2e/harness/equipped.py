@@ -64,12 +64,17 @@ class EquippedNode:
         steering: Mapping[str, object] | None = None,
         cluster: Cluster | None = None,
         keep: Collection[Pod] = (),
+        settings: Mapping[str, object] | None = None,
     ) -> Iterator[Daemon]:
-        """Run a daemon until the block ends; then only pods of ``keep`` are left, and no free devices."""
+        """Run a daemon until the block ends; then only pods of ``keep`` are left, and no free devices.
+
+        ``settings`` are further keys of its configuration.
+        """
         folder = self.node.folder / f"daemon{next(self._numbers)}"
         config = self.configuration(
             strategy, weights=weights, pod_resources_socket=pod_resources_socket, steering=steering
         )
+        config |= settings or {}
         if cluster is not None:
             config |= cluster.config
         daemon = Daemon(folder, config, env={} if cluster is None else cluster.env)
