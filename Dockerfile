@@ -24,17 +24,29 @@ RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --whe
         --no-cache-dir --no-compile --no-deps /wheels/*.whl \
     && /opt/numaplace/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/numaplace/lib
 
+# What is in the image: the packages of Python as they are installed, and those of the base.
+COPY requirements/sbom.lock requirements/
+RUN python3 -m venv /opt/sbom \
+    && /opt/sbom/bin/pip install --no-cache-dir --require-hashes -r requirements/sbom.lock
+COPY image/sbom.py image/
+RUN /opt/sbom/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+        /opt/numaplace/bin/python >/tmp/python.json \
+    && /opt/sbom/bin/python image/sbom.py </tmp/python.json >/opt/numaplace/sbom.cdx.json
+
 FROM ${BASE}
+ARG BASE
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="numaplace" \
       org.opencontainers.image.description="A Kubernetes device plugin that puts SR-IOV VFs and GPUs on the right NUMA node" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="${BASE}"
 COPY --from=build /opt/numaplace /opt/numaplace
 ENV PATH=/opt/numaplace/bin:$PATH PYTHONDONTWRITEBYTECODE=1
-# The kubelet's sockets belong to root. No capability is needed: run it with all of them dropped.
+# The kubelet's sockets belong to root, so `run` needs user 0, but no capability: run it with all of them dropped.
+# Commands that open no socket (simulate, explain, config check) work as any user.
 USER 0
 EXPOSE 9477
 ENTRYPOINT ["numaplace"]

@@ -53,6 +53,7 @@ build_image() {
     container=$("${buildah[@]}" from --pull-never "$3")
     printf 'cluster: image: '
     "${buildah[@]}" run "$container" -- numaplace --version
+    "${buildah[@]}" run --user 65532 "$container" -- numaplace --version # what opens no socket needs no root
     "${buildah[@]}" push --quiet "$3" "docker-archive:$1:$3"
 }
 
@@ -65,6 +66,7 @@ make_image() {
     private bash -euo pipefail -c 'build_image "$@"' build "$archive.part" "$base" "$name:$tag" >"$scratch/log" 2>&1 ||
         { tail -n 40 "$scratch/log" >&2; return 1; }
     grep '^cluster: image:' "$scratch/log" >&2
+    python3 image/check.py "$archive.part" >&2
     mv "$archive.part" "$archive"
     say "image: built in $((SECONDS - started)) s"
 }
@@ -80,7 +82,7 @@ inputs=$({
     sed -n '/^build_image/,/^}/p' "$self"
     echo "$base"
     # What .dockerignore lets through, as it lies in the working tree.
-    find LICENSE README.md plugin pyproject.toml requirements -type f ! -path '*/__pycache__/*' ! -path '*.egg-info/*' -print0 |
+    find LICENSE README.md image plugin pyproject.toml requirements -type f ! -path '*/__pycache__/*' ! -path '*.egg-info/*' -print0 |
         sort -z | xargs -0 sha256sum
 } | sha256sum | cut -c1-12)
 archive=$cache/image-$inputs.tar
