@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from numaplace import __version__
 
 FOLDER = Path(__file__).parents[2] / "kubectl-plugin"
 FAKE = Path(__file__).with_name("fake_kubectl.py")
@@ -282,3 +286,22 @@ def test_completion(plugin: Plugin, words: tuple[str, ...], offered: list[str]) 
     plugin.site(TWO)
     done = plugin(*words, program="kubectl_complete-numaplace")
     assert (done.code, done.out.split()) == (0, [*offered, ":4"])
+
+
+def test_package_for_krew(tmp_path: Path) -> None:
+    """What krew does with it: fetch, compare the checksum, unpack, link the program."""
+    for name in ("first", "again"):
+        subprocess.run([str(FOLDER / "package.sh"), str(tmp_path / name)], check=True, capture_output=True)
+    archive = tmp_path / "first/kubectl-numaplace.tar.gz"
+    assert archive.read_bytes() == (tmp_path / "again/kubectl-numaplace.tar.gz").read_bytes()
+    manifest = yaml.safe_load((tmp_path / "first/numaplace.yaml").read_text())
+    (platform,) = manifest["spec"]["platforms"]
+    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert manifest["spec"]["version"] == f"v{__version__}"
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+        assert {one["from"] for one in platform["files"]} == set(packed.getnames())
+    done = subprocess.run(
+        [str(tmp_path / platform["bin"]), "--help"], check=True, capture_output=True, text=True
+    )
+    assert "kubectl numaplace COMMAND" in done.stdout
