@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 from daemon_site import GPU, SIZES, VF, Site, fetch, free_port, http_anywhere, total, until
-from numaplace.daemon.http import Pages, serve_http
+from numaplace.daemon.http import Pages, from_here, serve_http
 from numaplace.errors import InputError
 
 
@@ -140,6 +140,24 @@ async def test_a_page_of_json_is_looked_up_on_the_loop_and_written_beside_it(tro
         status, text = await fetch(port, "/other")
         assert (status, "/steering" in text) == (404, True)
     assert threads[0] == threading.get_ident() != threads[1]
+
+
+@pytest.mark.parametrize(
+    ("client", "own", "local"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("::ffff:127.0.0.1", "::ffff:127.0.0.1", True),
+        ("::1", "::1", True),
+        ("10.0.0.5", "10.0.0.5", True),
+        ("::ffff:10.0.0.5", "::ffff:10.0.0.5", True),
+        ("fe80::1%eth0", "fe80::1%eth0", True),
+        ("10.0.0.6", "10.0.0.5", False),
+        ("::ffff:10.0.0.6", "::ffff:10.0.0.5", False),
+        ("2001:db8::1", "2001:db8::2", False),
+    ],
+)
+def test_documents_are_for_this_machine(client: str, own: str, local: bool) -> None:
+    assert from_here(client, own) is local
 
 
 async def test_clients_that_go_away_are_no_event(trouble: Trouble, capfd: pytest.CaptureFixture[str]) -> None:

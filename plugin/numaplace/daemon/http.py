@@ -15,6 +15,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, TypeVar
 
 from numaplace.errors import InputError
@@ -32,8 +33,9 @@ class Pages:
 
     ``refresh`` (before each scrape) and ``ready`` run on the event loop, whose state they read; ``metrics``
     runs in the server's thread. ``ready`` returns whether the daemon is ready, and what is missing.
-    ``documents`` are pages by path: each takes what it needs on the event loop, and returns what makes JSON
-    values of it in the server's thread. ``failed`` is told of exceptions of all these, in that thread.
+    ``documents`` are pages by path, for clients on this machine or in this pod, for they may name pods and
+    devices: each takes what it needs on the event loop, and returns what makes JSON values of it in the
+    server's thread. ``failed`` is told of exceptions of all these, in that thread.
     """
 
     refresh: Callable[[], None]
@@ -122,6 +124,8 @@ class _Handler(BaseHTTPRequestHandler):
             case "/readyz":
                 return _verdict(self._on_loop(self.pages.ready) or (False, _SILENT))
             case document if document in self.pages.documents:
+                if not from_here(self.client_address[0], self.connection.getsockname()[0]):
+                    return 403, b"for this machine only\n", _TEXT
                 return self._document(self.pages.documents[document])
             case _:
                 known = ", ".join(("/metrics", "/healthz", "/readyz", *self.pages.documents))
@@ -148,6 +152,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Stay quiet: a scrape is no event."""
+
+
+def from_here(client: str, own: str) -> bool:
+    """Return whether a client's address is one of this machine: loopback, or the one that it has reached."""
+    theirs, ours = _address(client), _address(own)
+    return theirs.is_loopback or theirs == ours
+
+
+def _address(text: str) -> IPv4Address | IPv6Address:
+    found = ip_address(text.partition("%")[0])
+    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
 
 
 _TEXT = "text/plain; charset=utf-8"
