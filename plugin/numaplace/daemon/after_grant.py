@@ -111,18 +111,11 @@ class GrantFollower:
         decided = grant_decision(
             node, snapshot, grant, shapes=shapes, settings=settings.choice, withheld=withheld
         )
-        self._count(decided, started)
+        self._metrics.decided(decided.decision, duration_seconds=self._clock() - started)
         choice = settings.choice
         strategy = choice.strategies.get(resource, choice.strategy)
         self._note_steered(grant, snapshot, basis, strategy=strategy)
         return AfterGrant(decided, node, shapes)
-
-    def _count(self, decided: Decided, started: float) -> None:
-        self._metrics.decided(
-            (one.reason for one in decided.decision.refusals),
-            steers=decided.decision.steers,
-            duration_seconds=self._clock() - started,
-        )
 
     async def _has_list(self, settings: SteerSettings, since_seconds: float) -> bool:
         seen = self._keeper.observation

@@ -21,7 +21,7 @@ from numaplace import __version__
 from numaplace.config.load import Loaded
 from numaplace.daemon.logs import EventLog, logging_to
 from numaplace.daemon.node import Node
-from numaplace.daemon.steer import BreakerBox
+from numaplace.daemon.standstill import BreakerBox
 from numaplace.errors import InputError
 from numaplace.metrics.labels import ReloadResult
 from numaplace.metrics.metrics import Metrics

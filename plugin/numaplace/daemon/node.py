@@ -17,7 +17,8 @@ from numaplace.daemon.outage import OutageLog
 from numaplace.daemon.plan import fixed_parts, new_sources, settings_of
 from numaplace.daemon.resource import RunningResource
 from numaplace.daemon.service import ResourceService
-from numaplace.daemon.steer import BreakerBox, SteeringStatus
+from numaplace.daemon.standstill import BreakerBox
+from numaplace.daemon.steer import SteeringStatus
 from numaplace.daemon.steering_page import steering_document, steering_view
 from numaplace.daemon.steering_parts import make_steerer
 from numaplace.daemon.steering_settings import steer_settings

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from numaplace.daemon.after_grant import GrantFollower, NoSetError
 from numaplace.daemon.exposure import Exposure, PublishedResource
@@ -28,6 +28,7 @@ from numaplace.daemon.hold import KubeletHold
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.kubelet_config import KnownKubelet
 from numaplace.daemon.logs import EventLog
+from numaplace.daemon.standstill import BreakerBox, Standstill
 from numaplace.daemon.steered import Basis
 from numaplace.daemon.steering_facts import SteeringFacts
 from numaplace.daemon.steering_log import Passing, SteeringLog
@@ -37,9 +38,7 @@ from numaplace.kubelet.poller import Poller
 from numaplace.metrics.labels import SteeringFailure
 from numaplace.metrics.steering import SteeringMetrics
 from numaplace.model.names import DeviceId, PodKey, ResourceName
-from numaplace.steering.breaker import Breaker
-from numaplace.steering.choose import choose
-from numaplace.steering.moment import NOT_KNOWN, Decided, ShapesInForce, refused, settled_decision
+from numaplace.steering.moment import Decided, ShapesInForce, refused, settled_decision
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason, SteeringDecision
@@ -66,14 +65,6 @@ class SteeringStatus:
     shapes_source: str
 
 
-@dataclass(slots=True)
-class BreakerBox:
-    """Keeps the breaker from one node to the next: a changed configuration does not close it."""
-
-    breaker: Breaker = field(default_factory=Breaker)
-    pod: str = ""
-
-
 class Steerer:
     """Steers for all resources in service. A List older than ``stale_seconds`` is not gone by."""
 
@@ -97,13 +88,20 @@ class Steerer:
         self._facts = facts
         self._keeper = keeper
         self._pace = Pace(keeper, poller, clock=clock)
-        self._hold = hold
+        self._standstill = Standstill(
+            resources,
+            facts=facts,
+            keeper=keeper,
+            pace=self._pace,
+            hold=hold,
+            box=box,
+            clock=clock,
+            stale_seconds=stale_seconds,
+        )
         self._metrics = metrics
         self._log = SteeringLog(log)
         self._clock = clock
-        self._box = box
-        self._stale_seconds = stale_seconds
-        self._exposure = Exposure(resources, in_use=self._in_use, sent=metrics.sent, clock=clock)
+        self._exposure = Exposure(resources, in_use=self._standstill.in_use, sent=metrics.sent, clock=clock)
         self._follower = GrantFollower(
             keeper=keeper,
             poller=poller,
@@ -125,6 +123,12 @@ class Steerer:
         """Look again: there is a new List, or a pod has changed."""
         self._wake.set()
 
+    def pods_changed(self) -> None:
+        """Look again: the API server has told of a pod. One that no List shows yet may take room at once."""
+        if self._exposure.withheld and self._facts.unlisted():
+            self._pace.expect()
+        self._wake.set()
+
     def active(self) -> None:
         """Note that a container is under admission."""
         self._pace.active()
@@ -136,14 +140,14 @@ class Steerer:
     def kubelet_lost(self) -> None:
         """Expose everything: the kubelet follows a resource no more, or it is another one."""
         self._pace.active()
-        self._hold.lost({name: self._in_use(name) for name in self._resources()})
+        self._standstill.kubelet_lost()
         self._facts.forget()
         self._expose(refused(Reason.KUBELET_STARTED))
 
     def kubelet_returned(self) -> None:
         """Note an accepted registration."""
         self._pace.active()
-        self._hold.returned()
+        self._standstill.kubelet_returned()
         self._wake.set()
 
     def pod_refused(self, pod: PodKey, resources: Collection[ResourceName]) -> None:
@@ -151,13 +155,10 @@ class Steerer:
         settings = self._settings()
         if not settings.on or not self._exposure.lately_withheld(resources):
             return
-        self._box.pod = "/".join(pod)
-        self._box.breaker = self._box.breaker.tripped(
-            now_seconds=self._clock(), backoff_seconds=settings.backoff_seconds
-        )
+        name = self._standstill.trip(pod, backoff_seconds=settings.backoff_seconds)
         self._metrics.tripped()
-        self._log.tripped(self._box.pod, self._decided.decision, backoff_seconds=settings.backoff_seconds)
-        self._expose(refused(Reason.HELD_OFF, self._box.pod))
+        self._log.tripped(name, self._decided.decision, backoff_seconds=settings.backoff_seconds)
+        self._expose(refused(Reason.HELD_OFF, name))
 
     async def granted(
         self, resource: ResourceName, ids: Collection[DeviceId], *, since_seconds: float
@@ -170,7 +171,7 @@ class Steerer:
         self._pace.active()
         self._follower.forget(resource, frozenset(ids))
         try:
-            if settings.on and self._running and not self._stands_still(settings):
+            if settings.on and self._running and not self._standstill.stands_still(settings):
                 async with asyncio.timeout(settings.deadline_seconds):
                     await self._follow(resource, frozenset(ids), settings, since_seconds=since_seconds)
         except NoSetError as error:
@@ -201,8 +202,8 @@ class Steerer:
         return SteeringStatus(
             self._facts.known,
             self._decided.decision,
-            self._box.breaker.left_seconds(self._clock()),
-            self._box.breaker.trips,
+            self._standstill.breaker_left_seconds,
+            self._standstill.trips,
             self._shapes.source,
         )
 
@@ -226,7 +227,7 @@ class Steerer:
             self._wake.clear()
             return
         await self._pace.ask_for_list()
-        held = self._held()
+        held = self._standstill.why()
         if held is not None:
             if held != self._decided or self._exposure.withheld:
                 self._expose(held)
@@ -236,34 +237,31 @@ class Steerer:
     async def _decide_at_rest(self, settings: SteerSettings) -> None:
         node = self._facts.node(frozenset(self._resources()))
         shapes = self._facts.shapes(node, settings)
-        terminal = frozenset(self._facts.specs.terminal)
-        quiet = self._pace.quiet
-        seen = (self._keeper.view, id(node), shapes, quiet, id(settings), terminal)
-        snapshot = self._keeper.snapshot(terminal=terminal)
-        if seen == self._seen or snapshot is None or self._clock() < self._retry_at:
-            return
         if self._pace.busy:
             if shapes != self._shapes and self._exposure.withheld:
                 # Another shape may be next, and the set in force was not tried with it.
                 self._expose(refused(Reason.UNDER_ADMISSION))
             return
+        terminal = frozenset(self._facts.specs.terminal)
+        quiet = self._pace.quiet
+        seen = (self._keeper.view, node, shapes, quiet, settings, terminal)
+        snapshot = self._keeper.snapshot(terminal=terminal)
+        if seen == self._seen or snapshot is None or self._clock() < self._retry_at:
+            return
         started = self._clock()
         decided = settled_decision(node, snapshot, shapes=shapes, settings=settings.choice)
-        self._metrics.decided(
-            (one.reason for one in decided.decision.refusals),
-            steers=decided.decision.steers,
-            duration_seconds=self._clock() - started,
-        )
-        if quiet:
-            self._take(decided, node, shapes)
-            if not await self._exposure.change(decided.decision.withheld):
-                self._retry_at = self._clock() + RETRY_SECONDS
-                self._failed(SteeringFailure.UNDELIVERED, NOT_TAKEN)
-                return
-            self._log.worked()
-        elif decided.decision.withheld != self._exposure.withheld:
+        self._metrics.decided(decided.decision, duration_seconds=self._clock() - started)
+        if not quiet and decided.decision.withheld != self._exposure.withheld:
             self._expose(refused(Reason.UNDER_ADMISSION))
         self._shapes, self._seen = shapes, seen
+        if not quiet:
+            return
+        self._take(decided, node, shapes)
+        if await self._exposure.change(decided.decision.withheld):
+            self._log.worked()
+        else:
+            self._retry_at = self._clock() + RETRY_SECONDS
+            self._failed(SteeringFailure.UNDELIVERED, NOT_TAKEN)
 
     async def _follow(
         self,
@@ -281,7 +279,7 @@ class Steerer:
             settings=settings,
             basis=self._basis,
         )
-        if self._settings() is not settings or self._stands_still(settings):
+        if self._settings() is not settings or self._standstill.stands_still(settings):
             return
         self._seen = None
         self._take(after.decided, after.node, after.shapes)
@@ -306,48 +304,13 @@ class Steerer:
         self._log.failed(reason, what, exc)
         self._expose(refused(Reason.FAILED, what))
 
-    def _held(self) -> Decided | None:
-        """Return why nothing may be withheld now, whatever a prediction says."""
-        now, seen = self._clock(), self._keeper.observation
-        if self._box.breaker.left_seconds(now) is not None:
-            return refused(Reason.HELD_OFF, self._box.pod)
-        if seen is None:
-            return refused(Reason.STATE_UNKNOWN, Passing.NO_LIST)
-        if now - seen.taken_at_seconds > self._stale_seconds:
-            return refused(Reason.STATE_UNKNOWN, "PodResources does not answer any more")
-        if self._hold.since_seconds is not None:
-            if not self._pace.quiet:
-                return refused(Reason.KUBELET_STARTED)
-            ours = self._resources()
-            waits_for = self._hold.waits_for(self._in_use, ours)
-            if waits_for:
-                return refused(
-                    Reason.KUBELET_STARTED, f"it does not list all pods yet that hold {_names(waits_for)}"
-                )
-        return None
-
-    def _in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
-        """Return the ids in use; nothing is withheld before that is known."""
-        return self._keeper.in_use(resource, terminal=self._facts.specs.terminal) or frozenset()
-
-    def _stands_still(self, settings: SteerSettings) -> bool:
-        """Return whether nothing is decided at all now; then nothing is withheld either."""
-        if self._held() is not None:
-            return True
-        node = self._facts.node(frozenset(self._resources()))
-        off = choose(node, NOT_KNOWN, (), settings=settings.choice).refusals
-        return bool(off) and off[0].reason is not Reason.STATE_UNKNOWN
-
     async def _pause(self) -> None:
         """Wait until something has happened, or is due."""
         seconds: float | None = None
-        now, seen = self._clock(), self._keeper.observation
+        now = self._clock()
         times = [self._facts.ask_at_seconds]
         if self._settings().on:
-            open_until = self._box.breaker.open_until_seconds
-            stale_at = None if seen is None else seen.taken_at_seconds + self._stale_seconds
-            later = [open_until, stale_at, self._retry_at]
-            times += [one for one in later if one is not None and one > now]
+            times += [one for one in (*self._standstill.times(), self._retry_at) if one > now]
             times.append(self._pace.list_at_seconds)
         due = [one for one in times if one is not None]
         if due:
@@ -355,7 +318,3 @@ class Steerer:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
-
-
-def _names(resources: Collection[ResourceName]) -> str:
-    return ", ".join(sorted(resources))

@@ -90,6 +90,12 @@ class SteeringFacts:
         """The specs of the node's pods, as far as they are known."""
         return NO_SPECS if self._pods is None else self._pods.specs
 
+    def unlisted(self) -> bool:
+        """Return whether the API server knows of pods that the last List does not show."""
+        seen, specs = self._keeper.observation, self.specs
+        listed = frozenset(pod.key for pod in seen.pods) if seen else frozenset()
+        return any(key not in listed and key not in specs.terminal for key in specs.pods)
+
     def node(self, steerable: Steerable) -> SteeringNode:
         """Return the node by what is known now."""
         seen = self._keeper.observation

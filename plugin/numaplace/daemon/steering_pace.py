@@ -13,6 +13,10 @@ from numaplace.state.quiet import QUIET_SECONDS
 AFTER_ACTIVITY_SECONDS = 0.1
 """When a List is asked for after an Allocate: the container has its CPUs and memory by then."""
 
+EXPECTED_SECONDS = 0.05
+"""When a List is asked for after the API server has told of a pod: it is admitted within milliseconds."""
+
+LEAST_SECONDS_BETWEEN = 0.2
 LIST_SECONDS = 2.0
 RETRY_SECONDS = 1.0
 
@@ -26,6 +30,12 @@ class Pace:
         self._clock = clock
         self._active_at = clock()
         self._not_before = clock()
+        self._expected_at: float | None = None
+
+    def expect(self) -> None:
+        """Note that a pod is on its way that will not ask us, or not at first: List shows it soon."""
+        if self._expected_at is None:
+            self._expected_at = self._clock() + EXPECTED_SECONDS
 
     def active(self) -> None:
         """Note that a container is under admission."""
@@ -50,6 +60,8 @@ class Pace:
     def list_at_seconds(self) -> float | None:
         """When a List is needed that the poller would not ask for by itself so soon."""
         seen = self._keeper.observation
+        if self._expected_at is not None:
+            return max(self._expected_at, self._not_before)
         if seen is None or self.quiet:
             return None
         shortly_after = self._active_at + AFTER_ACTIVITY_SECONDS
@@ -62,6 +74,7 @@ class Pace:
         if due is None or due > self._clock():
             return
         self._not_before = self._clock() + RETRY_SECONDS
+        self._expected_at = None
         with suppress(PeerError):
             await self._poller.live(timeout_seconds=LIST_SECONDS)
-            self._not_before = self._clock()
+            self._not_before = self._clock() + LEAST_SECONDS_BETWEEN

@@ -12,7 +12,8 @@ from numaplace.daemon.hold import KubeletHold
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.kubelet_config import KnownKubelet, find_kubelet, steering_node
 from numaplace.daemon.logs import EventLog
-from numaplace.daemon.steer import BreakerBox, Steerer
+from numaplace.daemon.standstill import BreakerBox
+from numaplace.daemon.steer import Steerer
 from numaplace.daemon.steering_facts import Steerable, SteeringFacts
 from numaplace.daemon.steering_settings import SteerSettings
 from numaplace.devices.cpu_topology import read_cpu_topology
@@ -87,5 +88,5 @@ def make_steerer(
         stale_seconds=max(LEAST_STALE_SECONDS, STALE_POLLS * config.poll_interval_seconds),
     )
     if cluster is not None:
-        cluster.tell(on_change=steerer.wake, on_refused=steerer.pod_refused)
+        cluster.tell(on_change=steerer.pods_changed, on_refused=steerer.pod_refused)
     return steerer

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 from numaplace.metrics.family import PREFIX, Families
 from numaplace.metrics.labels import SteeredEffect, SteeringFailure
 from numaplace.model.names import ResourceName
+from numaplace.steering.reasons import SteeringDecision
 
 STEERS = "withheld"
 """``outcome`` of a decision that withholds something; all others are a reason (``steering.reasons``)."""
@@ -45,9 +46,10 @@ class SteeringMetrics:
             "steering_breaker_trips", "Pods refused while topology was withheld."
         ).at()
 
-    def decided(self, reasons: Iterable[str], *, steers: bool, duration_seconds: float) -> None:
+    def decided(self, decision: SteeringDecision, *, duration_seconds: float) -> None:
         """Count a decision: once for what is withheld, once for each reason why more is not."""
-        for outcome in sorted({*reasons, *([STEERS] if steers else [])}):
+        reasons = {str(one.reason) for one in decision.refusals}
+        for outcome in sorted(reasons | {STEERS} if decision.steers else reasons):
             self._decisions.at(outcome).inc()
         self._durations.at().observe(duration_seconds)
 
