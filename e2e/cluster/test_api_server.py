@@ -57,6 +57,13 @@ def test_placement_goes_on_without_the_api_server(site: Site, static_pods: list[
     half = len(numa) // 2
     assert numa == [numa[0]] * half + [numa[-1]] * half
 
+    for one in site.nodes:
+        until(
+            lambda one=one: one.metrics(one.metrics_url())["numaplace_cluster_watch_connected"] == 1,
+            f"pods to be watched again on {one.name}",
+            limit_seconds=60,
+            detail=one.daemon_log,
+        )
     for name in names:
         until(
             lambda name=name: node.event(name, "NUMAPlaced"),

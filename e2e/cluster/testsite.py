@@ -155,8 +155,8 @@ class Site:
     def _why(self) -> object:
         events = self.api.items(f"/api/v1/namespaces/{NAMESPACE}/events")
         return [
-            *((pod["metadata"]["name"], pod["status"]) for pod in self.api.items(DAEMON_PODS)),
-            *(event["message"] for event in events),
+            *(f"{pod['metadata']['name']}: {_states(pod)}" for pod in self.api.items(DAEMON_PODS)),
+            *sorted({event["message"] for event in events if event["type"] == "Warning"}),
         ]
 
     def kubectl(self, *arguments: str, limit_seconds: float = 60) -> str:
@@ -180,6 +180,10 @@ def chart_configuration(strategy: str) -> dict[str, object]:
     }
     image = {"repository": IMAGE_REPOSITORY, "tag": IMAGE_TAG, "pullPolicy": "Never"}
     return {"image": image, "config": config}
+
+
+def _states(pod: Json) -> list[Json]:
+    return [status["state"] for status in pod["status"].get("containerStatuses", ())]
 
 
 def _is_current(daemon_set: Json) -> bool:
