@@ -84,7 +84,10 @@ def scenarios(draw):
             "strategy": draw(st.sampled_from(["most-allocated", "least-allocated"])),
             "weights": draw(st.sampled_from(["", "cpu=0,memory=0", f"{GPU}=10"])),
             "enforcement": "steering",
-            "steering": {"requests": draw(st.sampled_from([declared, declared, []]))},
+            "steering": {
+                "requests": draw(st.sampled_from([declared, declared, []])),
+                "mode": draw(st.sampled_from(["auto", "always", "always"])),
+            },
         },
         "allocated": draw(st.sampled_from([shares, shares, []])),
         "steps": steps,
@@ -231,10 +234,19 @@ def test_explain_shows_what_is_withheld(tmp_path):
 
 def test_why_not_is_in_the_table(tmp_path):
     file = tmp_path / "s.yaml"
-    file.write_text(EXAMPLE.read_text().replace("least-allocated", "most-allocated"))
+    file.write_text(EXAMPLE.read_text().replace("mode: always", "mode: auto"))
     out = io.StringIO()
     assert main(["simulate", str(file)], Console(out=out, err=io.StringIO(), env={})) == 0
-    assert "not steered: most-allocated with several shapes" in out.getvalue()
+    assert "not steered: several sizes, {cpu: 2" in " ".join(out.getvalue().split())
+
+
+def test_a_plugin_that_does_not_steer_is_written_otherwise(tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text(EXAMPLE.read_text().replace("mode: always", "mode: off"))
+    err = io.StringIO()
+    assert main(["simulate", str(file)], Console(out=io.StringIO(), err=err, env={})) != 0
+    assert "placement.steering.mode" in err.getvalue()
+    assert "enforcement: preferred" in err.getvalue()
 
 
 def test_a_shape_that_was_never_seen_may_be_refused_and_the_table_says_so(tmp_path):

@@ -15,7 +15,7 @@ from numaplace.steering.search import Headroom
 from numaplace.steering.state import state_of
 from steering_machine import GPU, VF, Hardware, Machine, per_node, pick, shape
 
-LEAST = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED)
+LEAST = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
 
 
 def at_allocate(machine, name, one):

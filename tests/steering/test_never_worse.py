@@ -64,8 +64,8 @@ CONTAINERS = st.builds(
 )
 SHAPES = st.lists(CONTAINERS, min_size=1, max_size=2).map(lambda containers: Shape.of(*containers))
 STRATEGIES = st.builds(
-    lambda strategy, weights, several: SteeringSettings(
-        strategy=strategy, weights=weights_from_mapping(weights), pack_several_sizes=several
+    lambda strategy, weights, always: SteeringSettings(
+        strategy=strategy, weights=weights_from_mapping(weights), always=always
     ),
     st.sampled_from([Strategy.MOST_ALLOCATED, Strategy.LEAST_ALLOCATED]),
     st.sampled_from([{}, {CPU: 0, MEMORY: 0}, {GPU: 10, VF: 0}, {CPU: 3, MEMORY: 1, GPU: 6}]),
@@ -152,7 +152,7 @@ def case(seed, *, even):
         weights=weights_from_mapping(
             rng.choice(({}, {CPU: 0, MEMORY: 0}, {names[0]: 10}, {CPU: 3, names[0]: 6}))
         ),
-        pack_several_sizes=rng.random() < 0.7,
+        always=rng.random() < 0.8,
     )
     return machine, known, settings
 

@@ -16,6 +16,7 @@ from numaplace.steering.text import decision_lines, refusal_text
 from steering_machine import GPU, VF, Hardware, Machine, per_node, shape
 
 SETTINGS = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED)
+ALWAYS = replace(SETTINGS, always=True)
 HARDWARE = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4), VF: per_node(4, 4)})
 ONE = shape(gpu=1, cpu=2, memory=1)
 
@@ -72,7 +73,7 @@ def test_an_unknown_state():
 
 @pytest.mark.parametrize("shapes", [[ONE], []])
 def test_nothing_to_gain_on_an_empty_node(shapes):
-    decision = choose(HARDWARE.steering_node(), Machine(HARDWARE).states(), shapes, settings=SETTINGS)
+    decision = choose(HARDWARE.steering_node(), Machine(HARDWARE).states(), shapes, settings=ALWAYS)
     assert reasons(decision) == [Reason.NOTHING_TO_GAIN]
 
 
@@ -82,7 +83,7 @@ def test_shapes_that_ask_for_nothing_of_ours():
 
 
 def test_too_many_predictions():
-    settings = replace(SETTINGS, max_predictions=3)
+    settings = replace(ALWAYS, max_predictions=3)
     decision = choose(HARDWARE.steering_node(), used().states(), [ONE, shape(gpu=2)], settings=settings)
     assert reasons(decision) == [Reason.TOO_MANY]
 
@@ -103,22 +104,40 @@ def test_two_sizes_that_are_wanted_on_different_nodes():
     machine.create("a", shape(gpu=1))
     machine.create("b", shape(vf=1, cpu=6, memory=1), withheld={VF: frozenset({0})})
     small, large = shape(gpu=1), shape(gpu=1, cpu=8, memory=1)
-    decision = choose(HARDWARE.steering_node(), machine.states(), [small, large], settings=SETTINGS)
+    decision = choose(HARDWARE.steering_node(), machine.states(), [small, large], settings=ALWAYS)
     assert reasons(decision) == [Reason.CONFLICT]
     assert {decision.refusals[0].shape, decision.refusals[0].other} == {small, large}
+
+
+@pytest.mark.parametrize("strategy", [Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED])
+def test_unknown_shapes_may_be_of_several_sizes(strategy):
+    settings = replace(SETTINGS, strategy=strategy)
+    decision = choose(HARDWARE.steering_node(), used().states(), [], settings=settings)
+    assert reasons(decision) == [Reason.SHAPES_UNKNOWN]
+
+
+def test_several_sizes_in_words():
+    shapes = [shape(gpu=2), shape(gpu=1)]
+    decision = choose(HARDWARE.steering_node(), used().states(), shapes, settings=SETTINGS)
+    assert list(decision_lines(decision))[:2] == [
+        "nothing withheld",
+        "example.com/gpu: several sizes, {example.com/gpu: 1} and {example.com/gpu: 2}: where one goes "
+        "decides what else fits",
+    ]
+    assert [one.steered for one in decision.shapes] == [one.stock for one in decision.shapes]
 
 
 @pytest.mark.parametrize("policy", [PolicyName.BEST_EFFORT, PolicyName.RESTRICTED])
 def test_unknown_shapes_that_may_span_nodes(policy):
     hardware = replace(HARDWARE, policy=policy)
-    decision = choose(hardware.steering_node(), used(hardware).states(), [], settings=SETTINGS)
+    decision = choose(hardware.steering_node(), used(hardware).states(), [], settings=ALWAYS)
     assert reasons(decision) == [Reason.MAY_SPAN]
 
 
 def test_unknown_shapes_without_a_node_that_is_best_in_everything():
     machine = used()
     machine.create("q", shape(vf=1), withheld={VF: frozenset({0})})
-    decision = choose(HARDWARE.steering_node(), machine.states(), [], settings=SETTINGS)
+    decision = choose(HARDWARE.steering_node(), machine.states(), [], settings=ALWAYS)
     assert reasons(decision) == [Reason.NOT_DOMINANT]
 
 

@@ -28,7 +28,7 @@ def kep_pick(machine, one, *, strategy, weights):
     return pick(machine.copy(options=options).create("new", one))
 
 
-def play(hardware, shapes, *, known, strategy=LEAST, weights="", seed=0, steps=60):
+def play(hardware, shapes, *, known, strategy=LEAST, weights="", seed=0, steps=60, always=False):
     """Create and delete at random; return (are all picks the KEP's, how many are not the stock kubelet's).
 
     Best-effort admits a size that no node has left and spreads it: no exposed set serves that and a small
@@ -40,7 +40,7 @@ def play(hardware, shapes, *, known, strategy=LEAST, weights="", seed=0, steps=6
         if machine.kubelet.pods and rng.random() < 0.4:
             machine.delete(rng.choice(sorted(machine.kubelet.pods)))
             continue
-        decision = decide(machine, known, strategy=strategy, weights=weights)
+        decision = decide(machine, known, strategy=strategy, weights=weights, always=always)
         if any(out.wanted.admitted and not out.wanted.preferred for out in decision.shapes):
             continue
         one = rng.choice(shapes)
@@ -61,7 +61,7 @@ def test_least_allocated_on_equal_nodes_is_the_keps_in_every_state(nodes, policy
     steps = 24 if nodes == 8 else 60
     shapes = [shape(gpu=size, cpu=4 * size, memory=8 * size) for size in (1, 2, 4)]
     for seed in range(3):
-        same, moved = play(hardware, shapes, known=shapes, seed=seed, steps=steps)
+        same, moved = play(hardware, shapes, known=shapes, seed=seed, steps=steps, always=True)
         assert same
         assert moved > 0
 
@@ -74,7 +74,7 @@ def test_weights_that_single_out_a_resource_are_the_keps(policy, weights):
     hardware = Hardware(nodes, (64,) * nodes, (256,) * nodes, devices, policy=policy)
     shapes = [shape(gpu=1, vf=2, cpu=4, memory=8), shape(gpu=2, vf=4, cpu=8, memory=16)]
     for seed in range(3):
-        same, moved = play(hardware, shapes, known=shapes, weights=weights, seed=seed)
+        same, moved = play(hardware, shapes, known=shapes, weights=weights, seed=seed, always=True)
         assert same
         assert moved > 0
 
@@ -93,7 +93,7 @@ def test_unknown_shapes_are_spread_over_equal_nodes():
     hardware = Hardware(nodes, (64,) * nodes, (256,) * nodes, {GPU: per_node(*[8] * nodes)})
     shapes = [shape(gpu=size, cpu=4 * size, memory=8 * size) for size in (1, 2, 4)]
     for seed in range(3):
-        same, moved = play(hardware, shapes, known=[], seed=seed)
+        same, moved = play(hardware, shapes, known=[], seed=seed, always=True)
         assert same
         assert moved > 0
 
@@ -111,7 +111,7 @@ def test_several_resources_follow_one_node():
     machine, both = Machine(hardware), shape(gpu=1, vf=2, cpu=2, memory=2)
     picks = []
     for number in range(6):
-        withheld = decide(machine, [both, shape(gpu=1), shape(vf=1)]).withheld
+        withheld = decide(machine, [both, shape(gpu=1), shape(vf=1)], always=True).withheld
         picks.append(pick(machine.create(f"p{number}", both, withheld=withheld)))
         assert machine.on_one_node(f"p{number}")
     assert picks == [(0,), (1,), (2,)] * 2
@@ -152,25 +152,28 @@ def test_kep_6007_example_2(weights, node):
     machine, one, other = Machine(hardware), shape(cpu=2, memory=4, vf=1), shape(cpu=2, memory=4)
     for numa, (cpu, memory, vf) in enumerate([(8, 32, 6), (24, 96, 2), (16, 64, 4), (16, 64, 4)]):
         fill(machine, numa, {"cpu": cpu, "memory": memory, "vf": vf})
-    decision = decide(machine, [one, other], weights=weights)
+    decision = decide(machine, [one, other], weights=weights, always=True)
     assert pick(machine.create("p", one, withheld=decision.withheld)) == (node,)
     assert pick(machine.create("q", other, withheld=decision.withheld)) == (0,)
 
 
-def test_packing_several_sizes_is_left_to_the_kubelet():
+@pytest.mark.parametrize("strategy", [LEAST, MOST])
+def test_several_sizes_are_left_to_the_kubelet(strategy):
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4)})
     machine = Machine(hardware)
     machine.create("a", shape(gpu=1))
-    machine.create("b", shape(gpu=3), withheld={GPU: frozenset({0})})
+    machine.create("b", shape(gpu=2), withheld={GPU: frozenset({0})})
     sizes = [shape(gpu=1), shape(gpu=2)]
-    decision = decide(machine, sizes, strategy=MOST)
+    decision = decide(machine, sizes, strategy=strategy)
     assert not decision.steers
-    assert [one.reason for one in decision.refusals] == [Reason.SEVERAL_SIZES]
-    assert decide(machine, [], strategy=MOST).refusals[0].reason is Reason.SEVERAL_SIZES
-    assert decide(machine, sizes[:1], strategy=MOST).withheld == {GPU: frozenset({0})}
-    # Shown to be no worse it may act, where one set serves both sizes: 1 is wanted on node 1, 2 on node 0.
-    allowed = decide(machine, sizes, strategy=MOST, pack_several_sizes=True)
-    assert [one.reason for one in allowed.refusals] == [Reason.CONFLICT]
+    (refusal,) = decision.refusals
+    assert (refusal.reason, refusal.shape, refusal.other) == (Reason.SEVERAL_SIZES, *sizes)
+    assert decide(machine, [], strategy=strategy).refusals[0].reason is Reason.SHAPES_UNKNOWN
+    # Told to, it follows: packing wants both on node 1, spreading both on node 0, where the kubelet goes.
+    told = decide(machine, sizes, strategy=strategy, always=True)
+    assert told.withheld == ({GPU: frozenset({0})} if strategy is MOST else {})
+    alone = decide(machine, sizes[:1], strategy=strategy)
+    assert alone.withheld == told.withheld
 
 
 def test_resources_that_no_shape_joins_are_decided_on_apart():

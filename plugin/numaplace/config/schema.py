@@ -47,10 +47,14 @@ class GpuVendor(StrEnum):
 
 
 class SteeringMode(StrEnum):
-    """Whether topology is withheld to steer the kubelet's Topology Manager."""
+    """Whether topology is withheld to steer the kubelet's Topology Manager.
+
+    ``auto`` where it can do no harm, ``always`` with requests of several sizes, too.
+    """
 
     OFF = "off"
     AUTO = "auto"
+    ALWAYS = "always"
 
 
 class ClusterMode(StrEnum):

@@ -7,8 +7,11 @@ there is none, or nothing is gained, nothing is withheld and a reason is given.
 Shapes that share no steerable resource are decided on apart: no set of one touches the other. Shapes that do
 share one are all satisfied or none is, for half-measures work against the kubelet's own order.
 
-Packing (``most-allocated``) with several shapes on one resource withholds nothing: the stock order, lowest id
-first, packs about as well, and following the strategy in some states only packs worse than either.
+That no decision harms anybody does not yet mean that all decisions together do not: with several sizes where
+one goes decides what room is left for another. So steering acts where it cannot matter for admission where a
+pod goes: with one shape, or with shapes of which a NUMA node holds equally many (``interchange``). Elsewhere
+the kubelet's own order stays, lowest id first, which keeps the most room for large ones; ``always`` follows
+the strategy all the same, at the price that KEP-6007 has too.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from numaplace.model.mask import mask_of, nodes_of
 from numaplace.model.names import ResourceName, Strategy
 from numaplace.steering.any_shape import AnyShape
 from numaplace.steering.demand import Demand, demand_of
+from numaplace.steering.interchange import Interchange
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.outlook import Budget, Outlook, OutOfBudgetError
 from numaplace.steering.predict import Withheld
@@ -43,15 +47,16 @@ class SteeringSettings:
     """What is wanted.
 
     ``strategies`` overrides ``strategy`` for single resources. ``headroom`` has to stay free on a wanted
-    node. ``pack_several_sizes`` lets ``most-allocated`` act with several shapes on one resource, which by
-    default it does not. More than ``max_predictions`` of work, and nothing is withheld.
+    node. ``always`` follows the strategy also with shapes that are not interchangeable, and before any is
+    known; each decision by itself is then still harmless, but not all of them together. More than
+    ``max_predictions`` of work, and nothing is withheld.
     """
 
     strategy: Strategy = Strategy.NONE
     weights: Weights = field(default_factory=Weights)
     strategies: Mapping[ResourceName, Strategy] = field(default_factory=dict)
     headroom: Headroom = NO_HEADROOM
-    pack_several_sizes: bool = False
+    always: bool = False
     max_predictions: int = MAX_PREDICTIONS
 
     def strategies_of(self, resources: AbstractSet[ResourceName]) -> set[Strategy]:
@@ -136,13 +141,16 @@ class _Steering:
         self._kept = {resource: mask_of(nodes) for resource, nodes in kept.items()}
         self._budget = Budget(settings.max_predictions)
         self._outlooks: dict[Strategy, list[Outlook]] = {}
+        self._interchange: Interchange | None = None
 
     def for_any_shape(self) -> SteeringDecision:
         """Decide where nothing is known of the shapes."""
         ours = self._node.steerable & self._states[0].devices.keys()
-        strategy = self._strategy_of(ours, several=True)
+        strategy = self._strategy_of(ours)
         if isinstance(strategy, Refusal):
             return SteeringDecision(refusals=(strategy,))
+        if not self._settings.always:
+            return SteeringDecision(refusals=(Refusal(Reason.SHAPES_UNKNOWN, frozenset(ours)),))
         if len(self._states) > 1:
             what = "with unknown shapes it is not known what the container under admission takes"
             return SteeringDecision(refusals=(Refusal(Reason.STATE_UNKNOWN, what=what),))
@@ -163,11 +171,16 @@ class _Steering:
         searched: list[tuple[Outlook, Sequence[Demand]]] = []
         components = list(self._components(shapes))
         for resources, demands in components:
-            strategy = self._strategy_of(resources, several=len(demands) > 1)
+            strategy = self._strategy_of(resources)
             if isinstance(strategy, Refusal):
                 found.append(strategy)
                 continue
             outlooks = self._outlooks_for(strategy)
+            clash = None if self._settings.always else self._clash(outlooks[0], shapes, demands)
+            if clash is not None:
+                found.append(Refusal(Reason.SEVERAL_SIZES, resources, shape=clash[0], other=clash[1]))
+                searched.append((outlooks[0], demands))
+                continue
             search = Search(
                 self._node,
                 demands,
@@ -182,7 +195,14 @@ class _Steering:
             found.append(Refusal(Reason.NOTHING_STEERABLE))
         return self._decision(found, searched)
 
-    def _strategy_of(self, resources: AbstractSet[ResourceName], *, several: bool) -> Strategy | Refusal:
+    def _clash(
+        self, outlook: Outlook, shapes: Sequence[Shape], demands: Sequence[Demand]
+    ) -> tuple[Shape, Shape] | None:
+        if self._interchange is None:
+            self._interchange = Interchange(self._node, outlook.state, outlook.tables, shapes)
+        return self._interchange.clash(demands)
+
+    def _strategy_of(self, resources: AbstractSet[ResourceName]) -> Strategy | Refusal:
         strategies = self._settings.strategies_of(resources)
         concerned = frozenset(resources)
         if len(strategies) != 1:
@@ -190,8 +210,6 @@ class _Steering:
         (strategy,) = strategies
         if strategy is Strategy.NONE:
             return Refusal(Reason.NO_STRATEGY, concerned)
-        if strategy is Strategy.MOST_ALLOCATED and several and not self._settings.pack_several_sizes:
-            return Refusal(Reason.SEVERAL_SIZES, concerned)
         return strategy
 
     def _strategic(self, strategy: Strategy) -> PolicyOptions:

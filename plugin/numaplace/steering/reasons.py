@@ -23,6 +23,7 @@ class Reason(StrEnum):
     NOTHING_STEERABLE = "nothing-steerable"
     MIXED_STRATEGIES = "mixed-strategies"
     SEVERAL_SIZES = "several-sizes"
+    SHAPES_UNKNOWN = "shapes-unknown"
     NOTHING_TO_GAIN = "nothing-to-gain"
     CONFLICT = "no-common-set"
     UNSAFE = "unsafe"

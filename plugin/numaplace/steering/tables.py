@@ -119,11 +119,11 @@ class Tables:
         """Return the KEP-6007 score of a mask."""
         key = (resource, mask)
         if key not in self._scores:
-            self._scores[key] = utilization_score(*self._use(resource, mask))
+            self._scores[key] = utilization_score(*self.use(resource, mask))
         return self._scores[key]
 
-    def _use(self, resource: ResourceName, mask: int) -> tuple[int, int]:
-        """Return what is allocatable on the mask's nodes, and what of it is allocated."""
+    def use(self, resource: ResourceName, mask: int) -> tuple[int, int]:
+        """Return what is allocatable on the nodes of a mask, and what of it is allocated."""
         groups = self._state.devices.get(resource)
         if groups is not None:
             touching = [group for group in groups if group.mask & mask]

@@ -71,6 +71,11 @@ def _conflict(refusal: Refusal) -> str:
     return f"{one} is wanted elsewhere than {_shape(refusal.other)}, and one exposed set serves both"
 
 
+def _several_sizes(refusal: Refusal) -> str:
+    shapes = [shape_text(one) for one in (refusal.shape, refusal.other) if one is not None]
+    return f"several sizes, {' and '.join(dict.fromkeys(shapes))}: where one goes decides what else fits"
+
+
 def _shape(shape: Shape | None) -> str:
     return "a shape" if shape is None else shape_text(shape)
 
@@ -90,8 +95,9 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     Reason.ONE_NODE: lambda _: "the machine has one NUMA node",
     Reason.NOTHING_STEERABLE: lambda _: "no known shape asks for a resource whose topology is ours to shape",
     Reason.MIXED_STRATEGIES: lambda _: "shapes ask for resources of different strategies together",
-    Reason.SEVERAL_SIZES: lambda _: (
-        "most-allocated with several shapes: lowest id first packs as well, and half-measures pack worse"
+    Reason.SEVERAL_SIZES: _several_sizes,
+    Reason.SHAPES_UNKNOWN: lambda _: (
+        "no shape is known, and pods of several sizes may come: declare steering.requests"
     ),
     Reason.NOTHING_TO_GAIN: lambda _: "the kubelet picks what the strategy wants by itself",
     Reason.CONFLICT: _conflict,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from numaplace.config.kinds import BOOL, QUANTITY, choice, integer
 from numaplace.config.readers import RequestsReader, WeightsReader
+from numaplace.config.schema import SteeringMode
 from numaplace.engine.weights import Weights
 from numaplace.model.names import ResourceName, Strategy
 from numaplace.simulate.scenario.amounts import read_amounts
@@ -16,6 +18,7 @@ from numaplace.steering.search import NO_HEADROOM, Headroom
 from numaplace.steering.shape import Shape
 
 _STRATEGY = choice(Strategy, also={"": Strategy.NONE})
+_STEERING_MODE = choice(SteeringMode, also={"false": SteeringMode.OFF})
 _ENFORCEMENT = choice(Enforcement, also={"false": Enforcement.OFF})
 
 
@@ -37,22 +40,21 @@ def read_placement(keys: Keys) -> PlacementSettings:
     closest = keys.value("preferClosestNUMANodes", BOOL, default=False)
     follow_cpus = keys.value("followCPUs", BOOL, default=True)
     section = keys.mapping("steering")
-    requests, headroom = ((), NO_HEADROOM) if section is None else _read_steering(section)
+    steering = PlacementSettings() if section is None else _read_steering(section)
     keys.refuse_rest()
-    return PlacementSettings(
-        strategy,
-        weights,
-        enforcement,
+    return replace(
+        steering,
+        strategy=strategy,
+        weights=weights,
+        enforcement=enforcement,
         prefer_closest=closest,
         follow_cpus=follow_cpus,
-        requests=requests,
-        headroom=headroom,
         where=keys.place("enforcement"),
     )
 
 
-def _read_steering(keys: Keys) -> tuple[tuple[Shape, ...], Headroom]:
-    """Return the declared shapes and the headroom, from the keys of the daemon's ``steering``."""
+def _read_steering(keys: Keys) -> PlacementSettings:
+    """Return the settings with what the keys of the daemon's ``steering`` say, and nothing else."""
     node = keys.take("requests")
     none: tuple[Mapping[ResourceName, int], ...] = ()
     requests = none if node is None else keys.read(RequestsReader(""), node, name="requests", default=none)
@@ -61,8 +63,15 @@ def _read_steering(keys: Keys) -> tuple[tuple[Shape, ...], Headroom]:
     if section is not None:
         headroom = Headroom(section.value("cpu", integer(0, 4096), 0), section.value("memory", QUANTITY, 0))
         section.refuse_rest()
+    mode = keys.value("mode", _STEERING_MODE, SteeringMode.AUTO)
+    if mode is SteeringMode.OFF:
+        keys.problem("for a plugin that does not steer write enforcement: preferred", name="mode")
     keys.refuse_rest()
-    return tuple(Shape.of(one) for one in requests), headroom
+    return PlacementSettings(
+        requests=tuple(Shape.of(one) for one in requests),
+        headroom=headroom,
+        always=mode is SteeringMode.ALWAYS,
+    )
 
 
 def read_shares(keys: Keys, numa_nodes: Sequence[int]) -> Iterator[Share]:

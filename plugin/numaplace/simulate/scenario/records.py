@@ -92,8 +92,8 @@ class Enforcement(StrEnum):
 class PlacementSettings:
     """The strategy and who applies it.
 
-    ``prefer_closest`` and ``follow_cpus`` are the plugin's, not the kubelet's. ``requests`` and ``headroom``
-    are those of steering; without ``requests`` it learns from the pods.
+    ``prefer_closest`` and ``follow_cpus`` are the plugin's, not the kubelet's. ``requests``, ``headroom``
+    and ``always`` (its mode) are those of steering; without ``requests`` it learns from the pods.
     """
 
     strategy: Strategy = Strategy.NONE
@@ -103,6 +103,7 @@ class PlacementSettings:
     follow_cpus: bool = True
     requests: tuple[Shape, ...] = ()
     headroom: Headroom = NO_HEADROOM
+    always: bool = False
     where: str = ""
 
 

@@ -43,7 +43,10 @@ class Steering:
             frozenset(node.devices.resources),
         )
         self._settings = SteeringSettings(
-            strategy=placement.strategy, weights=placement.weights, headroom=placement.headroom
+            strategy=placement.strategy,
+            weights=placement.weights,
+            headroom=placement.headroom,
+            always=placement.always,
         )
         self._declared = placement.requests
         self._seen: tuple[Shape, ...] = ()

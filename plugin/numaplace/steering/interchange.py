@@ -1,0 +1,145 @@
+"""When it cannot matter for anybody where a pod goes: shapes of which a NUMA node holds equally many.
+
+With one shape a NUMA node has so many slots, and any pod anywhere takes one: who is admitted, now and later,
+does not depend on where pods go. With several shapes it does: a small pod on an empty node takes a large
+one's slot. Decisions that harm nobody now then still add up to refusals, which was measured for several rules
+that looked one step ahead (documents, fragmentation study). So the question is whether the shapes are as good
+as one: all ask for the same number of some resource, and whatever else they ask for does not run out before
+it does, however they are mixed. Then that resource alone counts the slots.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from numaplace.engine.options import PolicyName
+from numaplace.managers.cpu.static import StaticCpuPolicy
+from numaplace.managers.memory.static import StaticMemoryPolicy
+from numaplace.model.mask import width
+from numaplace.model.names import CPU, ResourceName
+from numaplace.steering.demand import Demand, demand_of
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.shape import Shape, is_compute
+from numaplace.steering.state import SteeringState
+from numaplace.steering.tables import Tables
+
+Counts = Mapping[ResourceName, int]
+"""Devices, whole CPUs and bytes, of what a manager counts by NUMA node; all above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    """A known shape: its units of admission (``Shape.units``), and what each asks for."""
+
+    shape: Shape
+    units: tuple[Counts, ...]
+
+    def split(self, resource: ResourceName) -> tuple[list[Counts], Counts]:
+        """Return the units that ask for the resource, and the sum of the others."""
+        rest: Counter[ResourceName] = Counter()
+        for unit in self.units:
+            if resource not in unit:
+                rest.update(unit)
+        return [unit for unit in self.units if resource in unit], rest
+
+
+class Interchange:
+    """Compares the shapes that may arrive, in one state."""
+
+    def __init__(
+        self, node: SteeringNode, state: SteeringState, tables: Tables, shapes: Sequence[Shape]
+    ) -> None:
+        self._node = node
+        self._state = state
+        self._tables = tables
+        self._pods = [_Pod(one, tuple(self._units(one))) for one in dict.fromkeys(shapes)]
+
+    def clash(self, demands: Sequence[Demand]) -> tuple[Shape, Shape] | None:
+        """Return two shapes that are not as good as one, of those that compete with ``demands``; else None.
+
+        ``demands`` hang together by their resources. A shape competes if it asks for any of them, CPUs too.
+        """
+        ours = {name for demand in demands for name in self._counts(demand)}
+        pods = [pod for pod in self._pods if any(not ours.isdisjoint(unit) for unit in pod.units)]
+        if len({frozenset(unit.items()) for pod in pods for unit in pod.units}) <= 1:
+            return None
+        if any(self._is_slot(resource, pods) for resource in sorted(ours)):
+            return None
+        by_number = sorted(pods, key=self._on_one_node)
+        return by_number[-1].shape, by_number[0].shape
+
+    def _units(self, shape: Shape) -> Iterator[Counts]:
+        for unit in shape.units(self._node.scope):
+            counts = self._counts(demand_of(unit, self._node.scope))
+            if counts:
+                yield counts
+
+    def _counts(self, demand: Demand) -> Counts:
+        counts = {name: size for name, size in demand.devices if name in self._state.devices}
+        if demand.cpus and isinstance(self._node.cpu, StaticCpuPolicy):
+            counts[CPU] = demand.cpus
+        if isinstance(self._node.memory, StaticMemoryPolicy):
+            counts.update(demand.memory)
+        return counts
+
+    def _is_slot(self, resource: ResourceName, pods: Sequence[_Pod]) -> bool:
+        """Return whether the resource alone decides how many pods a node holds."""
+        most, beside, sizes = Counter[ResourceName](), Counter[ResourceName](), set[int]()
+        for pod in pods:
+            units, rest = pod.split(resource)
+            sizes.update([unit[resource] for unit in units] or [0])
+            beside |= rest
+            for unit in units:
+                most |= Counter(unit)
+        names = most.keys() | beside.keys()
+        size = sizes.pop()
+        if sizes or not size or not all(map(self._is_by_node, names)):
+            return False
+        slots = {node: self._all(resource, node) // size for node in self._node.topology.nodes}
+        total = sum(slots.values())
+        if not total or self._leaves_a_split_pod(resource, size, slots):
+            return False
+        return all(
+            number * most[name] + total * beside[name] <= self._all(name, node)
+            and self._free(resource, node) // size * most[name] <= self._free(name, node)
+            for node, number in slots.items()
+            if number
+            for name in names
+        )
+
+    def _is_by_node(self, resource: ResourceName) -> bool:
+        """Return whether each NUMA node has its own part of the resource."""
+        if resource in self._state.devices:
+            return all(width(group.mask) == 1 for group in self._state.devices[resource])
+        if resource == CPU:
+            return True
+        return all(self._tables.is_open(1 << node) for node in self._node.topology.nodes)
+
+    def _leaves_a_split_pod(self, resource: ResourceName, size: int, slots: Mapping[int, int]) -> bool:
+        """Return whether what no slot uses is enough for a pod, which best-effort would admit."""
+        if self._node.policy != PolicyName.BEST_EFFORT:
+            return False
+        return sum(self._all(resource, node) - number * size for node, number in slots.items()) >= size
+
+    def _all(self, resource: ResourceName, node: int) -> int:
+        return self._tables.use(resource, 1 << node)[0]
+
+    def _free(self, resource: ResourceName, node: int) -> int:
+        if resource == CPU:
+            return self._tables.free_cpus(1 << node)
+        if is_compute(resource):
+            return self._tables.free_bytes(resource, 1 << node)
+        allocatable, allocated = self._tables.use(resource, 1 << node)
+        return allocatable - allocated
+
+    def _on_one_node(self, pod: _Pod) -> int:
+        """Return how many pods of the shape the roomiest NUMA node holds when it is empty."""
+        total: Counter[ResourceName] = Counter()
+        for unit in pod.units:
+            total.update(unit)
+        return max(
+            min(self._all(name, node) // size for name, size in total.items())
+            for node in self._node.topology.nodes
+        )

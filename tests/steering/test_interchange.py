@@ -1,0 +1,194 @@
+"""With several shapes topology is withheld only where it matters to no later pod where a pod goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from numaplace.engine.options import PolicyName, PolicyOptions
+from numaplace.engine.weights import parse_weights
+from numaplace.managers.admission import Scope
+from numaplace.model.names import Strategy
+from numaplace.steering.choose import SteeringSettings, choose
+from numaplace.steering.reasons import Reason
+from numaplace.steering.shape import Shape
+from steering_machine import GPU, NIC, VF, Hardware, Machine, per_node, pick, shape
+
+LEAST, MOST = Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED
+POLICIES = [PolicyName.BEST_EFFORT, PolicyName.RESTRICTED, PolicyName.SINGLE_NUMA_NODE]
+FOUR = Hardware(4, (16,) * 4, (32,) * 4, {GPU: per_node(4, 4, 4, 4), VF: per_node(8, 8, 8, 8)})
+
+
+def reasons(hardware, shapes, *, strategy=LEAST):
+    machine = Machine(hardware)
+    machine.create("first", shapes[0])
+    settings = SteeringSettings(strategy=strategy)
+    decision = choose(hardware.steering_node(), machine.states(), shapes, settings=settings)
+    return {one.reason for one in decision.refusals}
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        # One GPU each, and four times the CPUs and the memory of the largest are there.
+        [shape(gpu=1, cpu=cpu, memory=memory) for cpu, memory in ((1, 1), (2, 8), (4, 3))],
+        [shape(gpu=2, cpu=8), shape(gpu=2, cpu=3), shape(gpu=2)],
+        [shape(gpu=1, vf=1), shape(gpu=1, vf=2), shape(gpu=1)],
+        # The CPUs count here: four pods to a node, and GPUs for all of them.
+        [shape(gpu=1, cpu=4), shape(vf=1, cpu=4), shape(gpu=1, vf=2, cpu=4)],
+        # Shapes that ask for nothing in common do not compete.
+        [shape(gpu=2), shape(vf=1)],
+        [shape(gpu=2), shape(vf=1, cpu=3)],
+    ],
+)
+def test_shapes_that_are_as_good_as_one(shapes):
+    assert Reason.SEVERAL_SIZES not in reasons(FOUR, shapes)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [shape(gpu=1), shape(gpu=2)],
+        [shape(gpu=1, cpu=2), shape(gpu=1, cpu=5)],  # of the second three fit, of the first four
+        [shape(gpu=1, memory=8), shape(gpu=1, memory=9)],
+        [shape(gpu=1, vf=1), shape(gpu=1, vf=3)],
+        [shape(gpu=1, cpu=2), shape(cpu=2)],  # any number of pods without a GPU may come
+        [shape(gpu=1), shape(vf=1), shape(gpu=1, vf=2)],  # joined by the third
+        [shape(gpu=5), shape(gpu=5, vf=1)],  # more than a node has
+    ],
+)
+def test_shapes_that_take_room_from_each_other(shapes):
+    assert reasons(FOUR, shapes) == {Reason.SEVERAL_SIZES}
+    assert reasons(FOUR, shapes, strategy=MOST) == {Reason.SEVERAL_SIZES}
+
+
+def test_what_others_hold_counts():
+    # Four slots of up to four CPUs fit sixteen; two CPUs of node 0 are held by a pod of another shape.
+    shapes = [shape(gpu=1, cpu=4), shape(gpu=1, cpu=3)]
+    machine = Machine(FOUR)
+    for number, one in enumerate([shapes[0], shape(cpu=2, memory=1)]):
+        machine.create(f"p{number}", one)
+    settings = SteeringSettings(strategy=LEAST)
+    decision = choose(FOUR.steering_node(), machine.states(), shapes, settings=settings)
+    assert [one.reason for one in decision.refusals] == [Reason.SEVERAL_SIZES]
+
+
+def test_devices_of_two_nodes_are_slots_of_neither():
+    hardware = replace(FOUR, devices={GPU: (*per_node(4, 4, 4, 4), (0, 1))})
+    assert reasons(hardware, [shape(gpu=1), shape(gpu=1, cpu=1)]) == {Reason.SEVERAL_SIZES}
+
+
+def test_what_best_effort_could_split_is_no_slot():
+    # Three GPUs of four leave one on each node, and with three nodes best-effort admits a pod on them.
+    shapes = [shape(gpu=3), shape(gpu=3, cpu=1)]
+    wide = replace(FOUR, policy=PolicyName.BEST_EFFORT)
+    narrow = Hardware(2, (16,) * 2, (32,) * 2, {GPU: per_node(4, 4)}, policy=PolicyName.BEST_EFFORT)
+    assert Reason.SEVERAL_SIZES in reasons(wide, shapes)
+    assert Reason.SEVERAL_SIZES not in reasons(narrow, shapes)
+    assert Reason.SEVERAL_SIZES not in reasons(FOUR, shapes)
+
+
+@pytest.mark.parametrize(("cpus", "steers"), [(1, True), (2, False)])
+def test_a_container_without_devices_may_use_the_rest(cpus, steers):
+    # 16 pods at most: 12 CPUs of a node's 28 are for its own four, the rest for 16 sidecars, all on it.
+    hardware = replace(FOUR, cpus=(28,) * 4)
+    main = dict(shape(gpu=1, cpu=3, memory=1).total)
+    sidecar = dict(shape(cpu=cpus, memory=1).total)
+    pods = [Shape.of(main, sidecar), Shape.of(dict(shape(gpu=1, cpu=2, memory=1).total))]
+    assert (Reason.SEVERAL_SIZES not in reasons(hardware, pods)) is steers
+    assert Reason.SEVERAL_SIZES not in reasons(replace(hardware, scope=Scope.POD, cpus=(20,) * 4), pods)
+
+
+def history(rng, shapes, steps):
+    """Return creates and deletes; which pods are there to be deleted is left to the player."""
+    return [(rng.random() < 0.4, rng.random(), rng.choice(shapes)) for _ in range(steps)]
+
+
+def played(hardware, shapes, moves, settings):
+    """Return of each pod whether it was admitted and whether it is on one node; and how often was steered."""
+    machine, node = Machine(hardware), hardware.steering_node()
+    alive, fates, steered = [], [], 0
+    for number, (leaves, which, one) in enumerate(moves):
+        if leaves and alive:
+            machine.delete(alive.pop(int(which * len(alive))))
+            continue
+        withheld = {}
+        if settings is not None:
+            withheld = choose(node, machine.states(), shapes, settings=settings).withheld
+        name = f"p{number}"
+        admitted = machine.create(name, one, withheld=withheld).admitted
+        fates.append((admitted, admitted and machine.on_one_node(name)))
+        steered += bool(withheld)
+        if admitted:
+            alive.append(name)
+    return fates, steered
+
+
+def generated(rng):
+    """Return a node with a like set of NUMA nodes, and shapes that fit one of them."""
+    nodes, gpus, vfs = rng.choice((2, 2, 3, 4)), rng.choice((2, 4, 6)), rng.choice((2, 4, 8))
+    cpus, memory = rng.choice((0, 4, 8, 16)), rng.choice((0, 8, 32))
+    hardware = Hardware(
+        nodes,
+        (cpus,) * nodes if cpus else (),
+        (memory,) * nodes if memory else (),
+        {GPU: per_node(*[gpus] * nodes), VF: per_node(*[vfs] * nodes), NIC: per_node(*[2] * nodes)},
+        policy=rng.choice(POLICIES),
+        scope=rng.choice(list(Scope)),
+    )
+    size = rng.choice((1, 1, 2))
+
+    def one():
+        amounts = {"gpu": size if rng.random() < 0.85 else rng.randint(1, gpus)}
+        if rng.random() < 0.4:
+            amounts["vf"] = rng.choice((1, 1, vfs // gpus or 1, 2))
+        if rng.random() < 0.7:
+            amounts |= {"cpu": rng.randint(1, max(1, cpus * size // gpus)), "memory": rng.choice((1, 2))}
+        return shape(**amounts)
+
+    return hardware, list(dict.fromkeys(one() for _ in range(rng.choice((1, 2, 2, 3)))))
+
+
+@pytest.mark.parametrize("strategy", [LEAST, MOST])
+def test_all_of_a_history_is_admitted_and_aligned_as_without(strategy):
+    """Not a decision by itself, but all of them together."""
+    several = single = 0
+    for seed in range(70):
+        rng = Random(f"{strategy} {seed}")
+        hardware, shapes = generated(rng)
+        moves = history(rng, shapes, 30)
+        settings = SteeringSettings(
+            strategy=strategy, weights=parse_weights(rng.choice(("", "cpu=0", "example.com/gpu=10")))
+        )
+        without, _ = played(hardware, shapes, moves, None)
+        fates, steered = played(hardware, shapes, moves, settings)
+        assert [one for one, _ in fates] == [one for one, _ in without], seed
+        assert sum(aligned for _, aligned in fates) >= sum(aligned for _, aligned in without), seed
+        several += bool(steered) and len(shapes) > 1
+        single += bool(steered) and len(shapes) == 1
+    assert several > 3
+    assert single > 3
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("strategy", [LEAST, MOST])
+@pytest.mark.parametrize("weights", ["", "cpu=0,memory=0"])
+def test_shapes_that_are_as_good_as_one_go_where_the_kep_sends_them(policy, strategy, weights):
+    hardware = replace(FOUR, policy=policy)
+    shapes = [shape(gpu=1, cpu=cpu, memory=2) for cpu in (1, 2, 4)]
+    settings = SteeringSettings(strategy=strategy, weights=parse_weights(weights))
+    scored = PolicyOptions(strategy=strategy, weights=parse_weights(weights))
+    moved = 0
+    for seed in range(3):
+        machine = Machine(hardware)
+        for number, (leaves, which, one) in enumerate(history(Random(seed), shapes, 50)):
+            alive = sorted(machine.kubelet.pods)
+            if leaves and alive:
+                machine.delete(alive[int(which * len(alive))])
+                continue
+            decision = choose(hardware.steering_node(), machine.states(), shapes, settings=settings)
+            wanted = pick(machine.copy(options=scored).create("new", one))
+            moved += bool(decision.withheld)
+            assert pick(machine.create(f"p{number}", one, withheld=decision.withheld)) == wanted
+    assert moved > 0
