@@ -16,6 +16,7 @@ from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock,
 from numaplace.model.topology import NumaTopology
 from numaplace.placement.reasons import Outcome
 from numaplace.state.snapshot import Snapshot, build_snapshot
+from numaplace.steering.reasons import SteeringDecision
 from prometheus_client.parser import text_string_to_metric_families
 
 GPU, VF = ResourceName("nvidia.com/gpu"), ResourceName("intel.com/sriov_vf")
@@ -68,7 +69,7 @@ def work(metrics: Metrics) -> None:
         metrics.set_scan(resource, left_out=0, matched_nothing=False, failed=False)
         metrics.registration(resource, result=RegistrationResult.ACCEPTED)
         metrics.set_registered(resource, registered=True)
-    metrics.steering.decided((), steers=True, duration_seconds=0.002)
+    metrics.steering.decided(SteeringDecision({GPU: frozenset({0})}), duration_seconds=0.002)
     metrics.steering.sent(GPU)
     for effect in SteeredEffect:
         metrics.steering.granted(GPU, effect)

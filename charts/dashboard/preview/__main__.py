@@ -2,7 +2,7 @@
 
 ::
 
-    python -m charts.dashboard.preview http://127.0.0.1:9090 page.html [minutes] [job=value …]
+    python -m charts.dashboard.preview http://127.0.0.1:9090 page.html [minutes [node=a rows=Fleet …]]
 
 This is not Grafana: it draws the same queries, titles, places, units and colours in a plain way.
 """
@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +101,33 @@ def _table(panel: Mapping[str, Any], source: Source, height: int) -> str:
             rows.setdefault(tuple(row.values()), row)[target["legendFormat"]] = line.last
     columns = [(key, names[key]) for key in keys]
     columns += [(target["legendFormat"], target["legendFormat"]) for target in panel["targets"]]
-    return draw.table(columns, list(rows.values()), panel["fieldConfig"]["defaults"]["unit"], height)
+    return draw.table(columns, list(rows.values()), panel["fieldConfig"]["defaults"], height)
 
 
-def page(dashboard: Mapping[str, Any], source: Source) -> str:
+def wanted(dashboard: Mapping[str, Any], rows: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Give headings and panels of the rows whose titles begin so, moved up; all if none is named."""
+    top, up, shown = 0, 0, True
+    for panel in dashboard["panels"]:
+        if panel["type"] == "row":
+            shown = not rows or panel["title"].startswith(tuple(rows))
+            up = panel["gridPos"]["y"] - top
+        if shown:
+            place = panel["gridPos"]
+            moved = {**place, "y": place["y"] - up}
+            top = max(top, moved["y"] + place["h"])
+            yield {**panel, "gridPos": moved, "panels": [_moved(one, up) for one in panel.get("panels", ())]}
+
+
+def _moved(panel: dict[str, Any], up: int) -> dict[str, Any]:
+    return {**panel, "gridPos": {**panel["gridPos"], "y": panel["gridPos"]["y"] - up}}
+
+
+def page(dashboard: Mapping[str, Any], source: Source, rows: Sequence[str] = ()) -> str:
     """Return the page, closed rows opened."""
     drawn = []
     moved = lowest = 0
-    for top in dashboard["panels"]:
-        opened = top.get("panels", [])
+    for top in wanted(dashboard, rows):
+        opened = top["panels"]
         for panel in (top, *opened):
             place = panel["gridPos"]
             left, up = place["x"] * CELL, (place["y"] + moved) * LINE
@@ -140,8 +158,10 @@ def _chosen(arguments: list[str]) -> Iterator[tuple[str, str]]:
 
 def main(url: str, file: str, minutes: str = "30", *chosen: str) -> None:
     """Write the page."""
-    source = Source(url, minutes=float(minutes), chosen=dict(_chosen(list(chosen))), now_seconds=time.time())
-    Path(file).write_text(page(json.loads(FILE.read_text()), source))
+    values = dict(_chosen(list(chosen)))
+    rows = [one for one in values.pop("rows", "").split(",") if one]
+    source = Source(url, minutes=float(minutes), chosen=values, now_seconds=time.time())
+    Path(file).write_text(page(json.loads(FILE.read_text()), source, rows))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,12 @@ class Line:
         return self.points[-1][1]
 
 
-def text_of(value: float, unit: str) -> str:
+def shown(value: float, defaults: Mapping[str, Any]) -> str:
+    """Return the value in the panel's unit and decimals."""
+    return text_of(value, defaults["unit"], defaults.get("decimals"))
+
+
+def text_of(value: float, unit: str, decimals: int | None = None) -> str:
     """Return the value in the unit, short."""
     if math.isnan(value):
         return "-"
@@ -51,6 +56,8 @@ def text_of(value: float, unit: str) -> str:
     if unit == "bytes":
         return f"{value / 2**20:.0f} MiB"
     suffix = {"ops": " ops/s", "reqps": " req/s"}.get(unit, "")
+    if decimals is not None and value < 1e5:
+        return f"{value:.{decimals}f}{suffix}"
     return f"{value:.3g}{suffix}" if value < 1e5 else f"{value / 2**30:.0f} Gi"
 
 
@@ -64,38 +71,39 @@ def color_of(value: float, defaults: Mapping[str, Any]) -> str:
 def stat(lines: Sequence[Line], defaults: Mapping[str, Any], width: int, height: int) -> str:
     """Draw one large number."""
     value = lines[0].last if lines else math.nan
-    shown = text_of(value, defaults["unit"])
     return (
         f'<div class="stat" style="background:{color_of(value, defaults)};width:{width}px;height:{height}px">'
-        f"{shown}</div>"
+        f"{shown(value, defaults)}</div>"
     )
 
 
 def bargauge(lines: Sequence[Line], defaults: Mapping[str, Any], width: int, height: int) -> str:
     """Draw one bar per series."""
     top = defaults.get("max") or max((line.last for line in lines), default=1) or 1
-    shown = lines[: max(1, height // 22)]
     rows = []
-    for line in shown:
+    for line in lines[: max(1, height // 22)]:
         share = 0 if math.isnan(line.last) else min(1, line.last / top)
         rows.append(
             f'<div class="bar"><span class="name">{html.escape(line.name)}</span>'
             f'<span class="track"><i style="width:{share * 100:.1f}%;'
             f'background:{color_of(line.last, defaults)}"></i></span>'
-            f"<b>{text_of(line.last, defaults['unit'])}</b></div>"
+            f"<b>{shown(line.last, defaults)}</b></div>"
         )
     return f'<div style="width:{width}px">{"".join(rows) or NOTHING}</div>'
 
 
 def table(
-    columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]], unit: str, height: int
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[Mapping[str, Any]],
+    defaults: Mapping[str, Any],
+    height: int,
 ) -> str:
     """Draw rows; columns are (key, heading)."""
     head = "".join(f"<th>{html.escape(heading)}</th>" for _, heading in columns)
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td>{html.escape(value if isinstance(value, str) else text_of(value, unit))}</td>"
+            f"<td>{html.escape(value if isinstance(value, str) else shown(value, defaults))}</td>"
             for value in (row.get(key, "") for key, _ in columns)
         )
         + "</tr>"
@@ -115,8 +123,8 @@ def timeseries(
     if not lines:
         return NOTHING
     stacked = defaults["custom"]["stacking"]["mode"] == "normal"
-    shown = sorted(lines, key=lambda line: -line.last)[:LEGEND_LINES]
-    plot = height - 17 * len(shown) - 22
+    named = sorted(lines, key=lambda line: -line.last)[:LEGEND_LINES]
+    plot = height - 17 * len(named) - 22
     floor: dict[float, float] = {}
     curves = []
     for line in lines:
@@ -133,7 +141,7 @@ def timeseries(
         return f"{right:.1f},{plot + 4 - min(value, top) / top * plot:.1f}"
 
     drawn = [_grid(top, defaults["unit"], width, plot)]
-    for number, (line, (tops, bottoms)) in enumerate(zip(lines, curves, strict=True)):
+    for number, (tops, bottoms) in enumerate(curves):
         color = COLORS[number % len(COLORS)]
         known = [(one, other) for one, other in zip(tops, bottoms, strict=True) if not math.isnan(one[1])]
         if not known:
@@ -143,11 +151,10 @@ def timeseries(
             back = " ".join(place(*other) for _, other in reversed(known))
             drawn.append(f'<polygon points="{path} {back}" fill="{color}" fill-opacity=".4"/>')
         drawn.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.3"/>')
-        del line
     legend = "".join(
         f'<div class="legend"><i style="background:{COLORS[lines.index(line) % len(COLORS)]}"></i>'
-        f"{html.escape(line.name)}<b>{text_of(line.last, defaults['unit'])}</b></div>"
-        for line in shown
+        f"{html.escape(line.name)}<b>{shown(line.last, defaults)}</b></div>"
+        for line in named
     )
     return f'<svg width="{width}" height="{plot + 10}">{"".join(drawn)}</svg>{legend}'
 

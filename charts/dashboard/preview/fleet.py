@@ -24,6 +24,7 @@ from typing import Any
 import yaml
 from numaplace.cluster.fake import FakeApiServer
 from numaplace.devices.fake import FakeHost
+from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator import (
     NO_FAULTS,
     ContainerSpec,
@@ -43,7 +44,13 @@ JOB = "numaplace/numaplace"
 STRATEGIES = {
     "gpu-01": "most-allocated", "gpu-02": "most-allocated", "gpu-03": "most-allocated", "gpu-04": "none",
     "net-01": "least-allocated", "net-02": "least-allocated",
+    "tm-01": "least-allocated", "tm-02": "least-allocated",
 }  # fmt: skip
+POLICIES = {"tm-01": PolicyName.SINGLE_NUMA_NODE, "tm-02": PolicyName.RESTRICTED}
+"""The nodes whose kubelet has a Topology Manager, so that the daemon steers it."""
+
+RESERVED = frozenset({0, CPUS})
+POD_CPUS, POD_MEMORY_BYTES = 4, 8 << 30
 
 
 @dataclass
@@ -91,9 +98,29 @@ class SimulatedNode:
             "kubelet": {
                 "devicePluginDirectory": str(self.kubelet.device_plugins_dir),
                 "podResourcesSocket": str(self.kubelet.pod_resources_socket),
+                "configFile": str(self.root / "kubelet.yaml") if self.name in POLICIES else None,
             },
             "host": {"sysfs": str(roots.sysfs), "devfs": str(roots.devfs), "procfs": str(roots.procfs)},
             "http": {"address": f"127.0.0.1:{self.port}"},
+            **({} if self.name not in POLICIES else self._steering()),
+        }
+
+    def _steering(self) -> dict[str, Any]:
+        file = self.root / "kubelet.yaml"
+        file.write_text(
+            yaml.safe_dump(
+                {
+                    "kind": "KubeletConfiguration",
+                    "topologyManagerPolicy": POLICIES[self.name].value,
+                    "cpuManagerPolicy": "static",
+                    "memoryManagerPolicy": "Static",
+                    "reservedSystemCPUs": ",".join(map(str, sorted(RESERVED))),
+                }
+            )
+        )
+        os.utime(file, (0, 0))
+        return {
+            "steering": {"requests": [{GPU: 1, "cpu": POD_CPUS, "memory": f"{POD_MEMORY_BYTES >> 30}Gi"}]}
         }
 
 
@@ -117,16 +144,20 @@ def build(name: str, folder: Path, number: int) -> SimulatedNode:
     root = folder / name
     root.mkdir()
     host = FakeHost(root / "host")
-    gpus = []
+    gpus: list[str] = []
     for node in NUMA:
         cpus = f"{node * CPUS}-{(node + 1) * CPUS - 1}"
         distances = (10, 21) if node == 0 else (21, 10)
         host.numa_node(node, cpus=cpus, memory_bytes=MEMORY_BYTES, distances=distances)
         host.pf(f"0000:{node + 1}b:00.0", f"ens{node}", numa=node, vfs=VFS, vf_offset=0x80)
-        gpus += [host.gpu("nvidia", f"0000:{node + 5}{slot}:00.0", numa=node) for slot in range(GPUS)]
+        for slot in range(GPUS):
+            gpus.append(f"0000:{node + 5}{slot}:00.0")
+            host.gpu("nvidia", gpus[-1], numa=node)
     machine = EmulatedNode(
         NumaTopology(NUMA, {node: frozenset(range(node * CPUS, (node + 1) * CPUS)) for node in NUMA}),
         memory_bytes=dict.fromkeys(NUMA, MEMORY_BYTES),
+        reserved_cpus=RESERVED,
+        topology_policy=POLICIES.get(name),
     )
     return SimulatedNode(name, root, _free_port(), host, KubeletEmulator(root, machine, seed=number), gpus)
 
@@ -150,6 +181,8 @@ class Load:
         self._number = 0
 
     def _request(self) -> Mapping[ResourceName, int]:
+        if self._node.name in POLICIES:
+            return {GPU: 1}
         if self._node.name.startswith("net"):
             return {VF: self._dice.choice((1, 1, 2, 4))} | ({GPU: 1} if self._dice.random() < 0.3 else {})
         vfs = {VF: 1} if self._dice.random() < 0.4 else {}
@@ -165,7 +198,7 @@ class Load:
         self._number += 1
         name = f"{node.name}-job-{self._number}"
         devices = self._request()
-        container = ContainerSpec("main", devices, cpus=4, memory_bytes=8 << 30)
+        container = ContainerSpec("main", devices, cpus=POD_CPUS, memory_bytes=POD_MEMORY_BYTES)
         self._api.put(_pod(name, node.name, container))
         admitted = await node.kubelet.admit(PodSpec("default", name, (container,)))
         if admitted.admitted:
