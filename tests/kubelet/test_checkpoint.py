@@ -1,0 +1,66 @@
+"""The device manager's checkpoint, and what is not one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numaplace.kubelet.checkpoint import NAME, devices_in_checkpoint
+
+# As kubelet v1.37.2 writes it (devicemanager/checkpoint, Data).
+WRITTEN = {
+    "Data": {
+        "PodDeviceEntries": [
+            {"PodUID": "u1", "ContainerName": "c", "ResourceName": "a.com/x",
+             "DeviceIDs": {"0": ["d0", "d1"], "1": ["d1"]}, "AllocResp": "CgA="},
+            {"PodUID": "u2", "ContainerName": "c", "ResourceName": "a.com/x",
+             "DeviceIDs": {"-1": ["d2"]}, "AllocResp": "CgA="},
+            {"PodUID": "u2", "ContainerName": "d", "ResourceName": "a.com/y", "DeviceIDs": {}},
+        ],
+        "RegisteredDevices": {"a.com/x": ["d0", "d1", "d2", "d3"]},
+    },
+    "Checksum": 1234567890,
+}  # fmt: skip
+
+
+def test_the_devices_of_all_pods(tmp_path):
+    (tmp_path / NAME).write_text(json.dumps(WRITTEN))
+    assert devices_in_checkpoint(tmp_path) == {"a.com/x": {"d0", "d1", "d2"}, "a.com/y": frozenset()}
+
+
+@pytest.mark.parametrize("data", [{"PodDeviceEntries": None}, {}])
+def test_a_kubelet_without_pods(tmp_path, data):
+    (tmp_path / NAME).write_text(json.dumps({"Data": data, "Checksum": 0}))
+    assert devices_in_checkpoint(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        '{"Data": {"PodDeviceEntries": [{"ResourceName": 1}]}}',
+        '{"Data": {"PodDeviceEntries": [{"ResourceName": "a", "DeviceIDs": ["of", "old", "kubelets"]}]}}',
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_checkpoint_is_not_known(tmp_path, text):
+    (tmp_path / NAME).write_text(text)
+    assert devices_in_checkpoint(tmp_path) is None
+
+
+def test_no_file_is_not_known(tmp_path):
+    assert devices_in_checkpoint(tmp_path) is None
+    (tmp_path / NAME).mkdir()
+    assert devices_in_checkpoint(tmp_path) is None
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=200))
+def test_garbage_raises_nothing(tmp_path, garbage):
+    (tmp_path / NAME).write_bytes(garbage)
+    assert devices_in_checkpoint(tmp_path) in (None, {})
