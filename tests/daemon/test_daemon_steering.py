@@ -51,6 +51,13 @@ async def test_without_steering_the_lowest_node_fills_first(site):
         assert served.node.steering_status() is None
 
 
+@pytest.mark.parametrize(("mode", "homes"), [("auto", [{0}, {0}]), ("always", [{0}, {1}])])
+async def test_several_sizes_are_steered_only_where_told_always(site, mode, homes):
+    sizes = [{GPU: number, "cpu": 2, "memory": "2Gi"} for number in (1, 2)]
+    async with steered(site, steering={"mode": mode, "requests": sizes}):
+        assert [home(site, await placed(site, f"p{number}", {GPU: 1})) for number in range(2)] == homes
+
+
 @pytest.mark.parametrize("scope", list(Scope))
 @pytest.mark.parametrize("policy", [PolicyName.RESTRICTED, PolicyName.BEST_EFFORT])
 async def test_other_policies_and_scopes(root, policy, scope):

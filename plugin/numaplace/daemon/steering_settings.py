@@ -40,6 +40,8 @@ def steer_settings(config: Config) -> SteerSettings:
                 if resource.strategy is not None
             },
             headroom=Headroom(steering.headroom.cpu, steering.headroom.memory_bytes),
+            always=steering.mode is SteeringMode.ALWAYS,
+            always=steering.mode is SteeringMode.ALWAYS,
         ),
         declared=tuple(dict.fromkeys(Shape.of(request) for request in steering.requests if request)),
         backoff_seconds=steering.backoff_seconds,
