@@ -41,7 +41,6 @@ def steer_settings(config: Config) -> SteerSettings:
             },
             headroom=Headroom(steering.headroom.cpu, steering.headroom.memory_bytes),
             always=steering.mode is SteeringMode.ALWAYS,
-            always=steering.mode is SteeringMode.ALWAYS,
         ),
         declared=tuple(dict.fromkeys(Shape.of(request) for request in steering.requests if request)),
         backoff_seconds=steering.backoff_seconds,
