@@ -427,6 +427,9 @@ def test_notes_name_the_daemonsets_and_what_they_serve(file: Path) -> None:
         assert f"kubectl -n numa rollout status ds/{name}\n" in notes
         for resource in yaml.safe_load(chart.config_text(name))["resources"]:
             assert resource["name"] in notes
+    configs = [yaml.safe_load(chart.config_text(name)) for name in chart.of("DaemonSet")]
+    named = all((config.get("kubelet") or {}).get("configFile") for config in configs)
+    assert ("set config.kubelet.configFile" in notes) is not named
 
 
 PAGE = (ROOT / "docs/install-helm.md").read_text()
