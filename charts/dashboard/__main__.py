@@ -28,6 +28,10 @@ ROWS = (
 FILE = Path(__file__).parents[1] / "numaplace/dashboards/numaplace.json"
 
 
+LABEL_VALUES, ALPHABETICAL = 1, 1
+"""Grafana's numbers for a query of a label's values, and for their order."""
+
+
 def _variable(name: str, label: str, query: str) -> Json:
     """Return a variable with the values of a label; ``All`` asks with one short regular expression."""
     return {
@@ -35,10 +39,10 @@ def _variable(name: str, label: str, query: str) -> Json:
         "label": label,
         "type": "query",
         "datasource": SOURCE,
-        "query": {"query": query, "refId": name},
+        "query": {"qryType": LABEL_VALUES, "query": query, "refId": name},
         "definition": query,
         "refresh": 2,
-        "sort": 7,
+        "sort": ALPHABETICAL,
         "multi": True,
         "includeAll": True,
         "allValue": ".*",

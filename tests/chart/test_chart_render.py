@@ -390,6 +390,15 @@ def test_the_dashboard_is_where_the_sidecar_looks() -> None:
     assert json.loads(dashboard["data"]["numaplace.json"]) == json.loads(file)
 
 
+def test_the_dashboards_page_has_values_that_render(tmp_path: Path) -> None:
+    page = (ROOT / "docs/dashboard.md").read_text()
+    block = re.search(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
+    assert block
+    chart = render(MINIMAL | yaml.safe_load(block[1]), tmp_path)
+    assert chart.of("ConfigMap")["np-numaplace-dashboard"]["metadata"]["namespace"] == "monitoring"
+    assert chart.one("PodMonitor")["metadata"]["labels"]["release"] == "prometheus"
+
+
 def test_the_dashboard_comes_only_when_wanted(tmp_path: Path) -> None:
     assert "np-numaplace-dashboard" not in rendered("minimal").of("ConfigMap")
     chart = render(MINIMAL | {"grafanaDashboard": {"enabled": True}}, tmp_path)
