@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numaplace.engine.options import PolicyName
 from numaplace.engine.weights import parse_weights
@@ -25,19 +25,24 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way to place. The first arm of each Topology Manager policy is the baseline of the others."""
+    """One way to place. The first arm of each Topology Manager policy is the baseline of the others.
+
+    ``always`` is the steering mode that follows the strategy with several sizes, too.
+    """
 
     policy: PolicyName
     enforcement: Enforcement = Enforcement.OFF
     strategy: Strategy = Strategy.NONE
     weighted: bool = False
     closest: bool = False
+    always: bool = False
 
     @property
     def name(self) -> str:
         """How tables call it."""
         name = f"{NAMES[self.enforcement]} {self.strategy}" if self.enforcement in NAMES else self._alone
-        return name + (", weights" if self.weighted else "") + (", closest" if self.closest else "")
+        marks = {"always": self.always, "weights": self.weighted, "closest": self.closest}
+        return ", ".join([name, *(mark for mark, given in marks.items() if given)])
 
     @property
     def _alone(self) -> str:
@@ -60,14 +65,21 @@ def _arms(world: World, policy: PolicyName) -> Iterator[Arm]:
     who = (Enforcement.PREFERRED,) if policy is PolicyName.NONE else _IN_KUBELET
     for enforcement in who:
         for strategy in (Strategy.MOST_ALLOCATED, Strategy.LEAST_ALLOCATED):
-            yield Arm(policy, enforcement, strategy)
-            if world.weights:
-                yield Arm(policy, enforcement, strategy, weighted=True)
+            for arm in _ways(Arm(policy, enforcement, strategy)):
+                yield arm
+                if world.weights:
+                    yield replace(arm, weighted=True)
     if world.domains and policy is not PolicyName.SINGLE_NUMA_NODE:
         if policy is not PolicyName.NONE:
             yield Arm(policy, closest=True)
         for strategy in (Strategy.MOST_ALLOCATED, Strategy.LEAST_ALLOCATED):
             yield Arm(policy, who[-1], strategy, closest=True)
+
+
+def _ways(arm: Arm) -> Iterator[Arm]:
+    yield arm
+    if arm.enforcement is Enforcement.STEERING and arm.strategy is Strategy.LEAST_ALLOCATED:
+        yield replace(arm, always=True)
 
 
 def scenario_of(world: World, arm: Arm) -> Scenario:
@@ -87,6 +99,7 @@ def scenario_of(world: World, arm: Arm) -> Scenario:
             enforcement=arm.enforcement,
             prefer_closest=arm.closest,
             requests=shapes_of(world),
+            always=arm.always,
         ),
     )
 

@@ -167,6 +167,16 @@ WORLDS = (
         lognormal=False,
     ),
     World(
+        name="vf-4x8-even",
+        title="4 NUMA nodes with 8 VFs and 32 CPUs each; pods of one VF and 2, 3 or 4 CPUs",
+        nodes=4,
+        capacity={VF: 8, CPU: 32},
+        shapes=tuple(Shape({VF: 1, CPU: cpus}, 1 / 3) for cpus in (2, 3, 4)),
+        loads=(0.8,),
+        weights="cpu=0",
+        lognormal=False,
+    ),
+    World(
         name="vf-4x8-cpus",
         title="4 NUMA nodes with 8 VFs and 32 CPUs each; pods of 1 or 2 VFs and 2 CPUs, and a third of "
         "all pods with 12 CPUs and no VF",
