@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test chart e2e e2e-cluster e2e-kind check fix bench study proto schema lock clean
+.PHONY: demo test chart e2e e2e-cluster e2e-guest e2e-kind check fix bench study proto schema lock clean
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "numaplace needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -29,6 +29,10 @@ chart: $(STAMP)
 
 e2e: $(STAMP)
 	e2e/run.sh
+
+# In emulated machines with real NUMA nodes and real VFs (e2e/guest/README.md).
+e2e-guest: $(STAMP)
+	e2e/guest/run.sh
 
 # The chart and the image on a real cluster (e2e/cluster/README.md).
 e2e-cluster: $(STAMP)

@@ -1,0 +1,3 @@
+module numaplace/e2e/guest/agent
+
+go 1.24
