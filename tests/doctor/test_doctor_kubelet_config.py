@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -174,7 +175,11 @@ def test_a_kubelet_with_flags_only(patient: Patient) -> None:
     patient.host.tree.file("proc/77/comm", "kubelet")
     patient.host.tree.file("proc/77/cmdline", "kubelet\0--cpu-manager-policy=static\0")
     fact = look_at_kubelet(
-        file=None, folder=None, procfs=patient.host.roots.procfs, usual_file=patient.kubelet_file()
+        file=None,
+        folder=None,
+        procfs=patient.host.roots.procfs,
+        socket=SOCKET,
+        usual_file=patient.kubelet_file(),
     )
     assert fact.settings == KubeletSettings(cpu_policy="static")
     assert fact.sources == ("the command line of process 77",)
@@ -191,6 +196,14 @@ def test_the_flags_of_another_kubelet_do_not_count(patient: Patient) -> None:
         )
     fact = look_at_kubelet(file=file, folder=None, procfs=patient.host.roots.procfs)
     assert fact.settings == KubeletSettings("restricted", "of-7")
+
+
+async def test_a_file_that_was_changed_after_the_kubelets_start(running: Patient) -> None:
+    file = running.kubelet_file(topologyManagerPolicy="restricted")
+    os.utime(file, None)
+    os.utime(running.kubelet.device_plugins_dir / "kubelet.sock", (1, 1))
+    report = await running.examine()
+    assert "restart the kubelet" in report.warning("kubelet-config", "changed after", str(file)).advice
 
 
 def test_a_gate_that_is_not_named_follows_the_group() -> None:

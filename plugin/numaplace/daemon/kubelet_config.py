@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from numaplace.config.schema import Config
 from numaplace.daemon.cluster import ClusterPart
@@ -30,13 +28,16 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
     problem = "kubelet.configFile is not set"
     if config.kubelet.config_file is not None:
         look = partial(
-            look_at_kubelet, file=config.kubelet.config_file, folder=None, procfs=config.host.procfs
+            look_at_kubelet,
+            file=config.kubelet.config_file,
+            folder=None,
+            procfs=config.host.procfs,
+            socket=config.kubelet.device_plugin_directory / KUBELET_SOCKET,
         )
         fact = await asyncio.to_thread(look)
-        changed = _changed_since(config.kubelet.device_plugin_directory / KUBELET_SOCKET, fact.sources)
-        if fact.settings is not None and not changed:
+        if fact.settings is not None and not fact.changed:
             return KnownKubelet(fact.settings, f"file {', '.join(fact.sources)}")
-        problem = fact.problem or f"{changed} was changed after the kubelet's start"
+        problem = fact.problem or f"{fact.changed} was changed after the kubelet's start"
     if cluster is None:
         return KnownKubelet(problem=f"{problem}, and the API server is not used")
     try:
@@ -48,35 +49,6 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
         what = f"the node's configz did not come within {CONFIGZ_SECONDS:.0f} s"
         return KnownKubelet(problem=f"{problem}; {what}", passing=True)
     return KnownKubelet(settings_of(document), f"configz of node {cluster.node_name}")
-
-
-def _changed_since(socket: Path, sources: Sequence[str]) -> str:
-    """Return a file that is newer than the socket, which the kubelet makes when it starts; empty for none.
-
-    A file that is mounted into a container stays the old one when the node's is replaced: it has no name
-    then.
-    """
-    started = _modified_at(socket)
-    changed = (
-        one
-        for one in sources
-        if _replaced(Path(one)) or (started is not None and (_modified_at(Path(one)) or 0) > started)
-    )
-    return next(changed, "")
-
-
-def _replaced(path: Path) -> bool:
-    try:
-        return path.stat().st_nlink == 0
-    except OSError:
-        return False
-
-
-def _modified_at(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None
 
 
 def _unanswered(error: PeerError) -> str:

@@ -97,6 +97,7 @@ def _kubelet(reach: Reach) -> KubeletFact:
         file=reach.kubelet_file or reach.config.kubelet.config_file,
         folder=reach.kubelet_folder,
         procfs=reach.config.host.procfs,
+        socket=reach.config.kubelet.device_plugin_directory / KUBELET_SOCKET,
         usual_file=reach.usual_kubelet_file,
     )
 

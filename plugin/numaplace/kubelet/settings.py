@@ -8,8 +8,8 @@ that runs with another file than the caller's is another kubelet: nothing is tak
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +76,15 @@ class KubeletSettings:
 class KubeletFact:
     """The kubelet's settings and where they were read; None with the ``problem``, a phrase, if they were not.
 
-    ``refused`` says that the file is there and is no KubeletConfiguration.
+    ``refused`` says that the file is there and is no KubeletConfiguration. ``changed`` is a source that was
+    changed after the kubelet's start: what runs has read something else.
     """
 
     settings: KubeletSettings | None = None
     sources: tuple[str, ...] = ()
     problem: str = ""
     refused: bool = False
+    changed: str = ""
 
 
 class _RefusedError(Exception):
@@ -90,9 +92,22 @@ class _RefusedError(Exception):
 
 
 def look_at_kubelet(
-    *, file: Path | None, folder: Path | None, procfs: Path, usual_file: Path = USUAL_FILE
+    *,
+    file: Path | None,
+    folder: Path | None,
+    procfs: Path,
+    socket: Path | None = None,
+    usual_file: Path = USUAL_FILE,
 ) -> KubeletFact:
-    """Return the settings in effect, as far as files and ``procfs`` (of the host, or not) show them."""
+    """Return the settings in effect, as far as files and ``procfs`` (of the host, or not) show them.
+
+    ``socket`` is the one that the kubelet makes when it starts: older sources are those that it has read.
+    """
+    fact = _look(file, folder, procfs=procfs, usual_file=usual_file)
+    return fact if socket is None else replace(fact, changed=_changed_since(socket, fact.sources))
+
+
+def _look(file: Path | None, folder: Path | None, *, procfs: Path, usual_file: Path) -> KubeletFact:
     process, flags = _running_kubelet(procfs, file)
     named = file or _host_path(flags.get("config"), process)
     folder = folder or _host_path(flags.get("config-dir"), process)
@@ -120,6 +135,35 @@ def look_at_kubelet(
         joins = key == "featureGates" and isinstance(document.get(key), dict)
         document[key] = {**document[key], **value} if joins and isinstance(value, dict) else value
     return KubeletFact(settings_of(document), tuple(sources))
+
+
+def _changed_since(socket: Path, sources: Sequence[str]) -> str:
+    """Return a file that is newer than the socket, which the kubelet makes when it starts; empty for none.
+
+    A file that is mounted into a container stays the old one when the node's is replaced: it has no name
+    then.
+    """
+    started = _modified_at(socket)
+    changed = (
+        one
+        for one in sources
+        if _replaced(Path(one)) or (started is not None and (_modified_at(Path(one)) or 0) > started)
+    )
+    return next(changed, "")
+
+
+def _replaced(path: Path) -> bool:
+    try:
+        return path.stat().st_nlink == 0
+    except OSError:
+        return False
+
+
+def _modified_at(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def settings_of(document: Mapping[str, Any]) -> KubeletSettings:

@@ -23,6 +23,15 @@ def kubelet_config(facts: Facts) -> Iterator[Finding]:
         yield _unseen(facts.kubelet)
         return
     yield _who_decides(facts, settings)
+    if facts.kubelet.changed:
+        yield Finding(
+            Level.WARNING,
+            f"{facts.kubelet.changed} was changed after the kubelet's start: the kubelet that runs has read "
+            "something else",
+            "the file is newer than the kubelet's socket, or was replaced under the mount that shows it here",
+            "restart the kubelet, and then the pod that the file is mounted in; until then steering does not "
+            "go by the file",
+        )
     yield from _refused(facts, settings)
     yield from _disagrees(facts, settings)
     if len(facts.topology.nodes) > 1:
