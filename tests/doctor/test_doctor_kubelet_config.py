@@ -178,7 +178,6 @@ def test_a_kubelet_with_flags_only(patient: Patient) -> None:
         file=None,
         folder=None,
         procfs=patient.host.roots.procfs,
-        socket=SOCKET,
         usual_file=patient.kubelet_file(),
     )
     assert fact.settings == KubeletSettings(cpu_policy="static")
