@@ -42,6 +42,7 @@ svg text{fill:#9fa7b3;font-size:10px}
 .bar .track{display:inline-block;width:38%;height:12px;background:#22252b;vertical-align:middle}
 .bar .track i{display:block;height:12px}
 table{border-collapse:collapse;width:100%;font-size:11px}
+td{white-space:nowrap}
 th,td{text-align:left;padding:3px 8px;border-bottom:1px solid #2c3235}
 th{color:#8ab8ff;font-weight:600}
 """

@@ -127,7 +127,7 @@ def timeseries(
     plot = height - 17 * len(named) - 22
     floor: dict[float, float] = {}
     curves = []
-    for line in lines:
+    for line in _whole(lines) if stacked else lines:
         tops = [(at, value + floor.get(at, 0) if stacked else value) for at, value in line.points]
         bottoms = [(at, floor.get(at, 0.0)) for at, _ in line.points]
         if stacked:
@@ -157,6 +157,14 @@ def timeseries(
         for line in named
     )
     return f'<svg width="{width}" height="{plot + 10}">{"".join(drawn)}</svg>{legend}'
+
+
+def _whole(lines: Sequence[Line]) -> list[Line]:
+    """Return the series with 0 where one has no point and others have: a count of none is no sample."""
+    times = sorted({at for line in lines for at, _ in line.points})
+    return [
+        Line(line.name, line.labels, [(at, dict(line.points).get(at, 0.0)) for at in times]) for line in lines
+    ]
 
 
 def _grid(top: float, unit: str, width: int, plot: int) -> str:

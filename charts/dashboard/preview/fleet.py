@@ -50,6 +50,9 @@ POLICIES = {"tm-01": PolicyName.SINGLE_NUMA_NODE, "tm-02": PolicyName.RESTRICTED
 """The nodes whose kubelet has a Topology Manager, so that the daemon steers it."""
 
 RESERVED = frozenset({0, CPUS})
+LIFE_SECONDS = ((20, 90), (10, 35))
+"""Of pods on other nodes, and on those with a Topology Manager: these should not be full."""
+
 POD_CPUS, POD_MEMORY_BYTES = 4, 8 << 30
 
 
@@ -202,7 +205,7 @@ class Load:
         self._api.put(_pod(name, node.name, container))
         admitted = await node.kubelet.admit(PodSpec("default", name, (container,)))
         if admitted.admitted:
-            node.pods[name] = now + self._dice.uniform(20, 90)
+            node.pods[name] = now + self._dice.uniform(*LIFE_SECONDS[node.name in POLICIES])
         else:
             self._api.delete("default", name)
 
