@@ -162,17 +162,19 @@ def timeseries(
 def _whole(lines: Sequence[Line]) -> list[Line]:
     """Return the series with 0 where one has no point and others have: a count of none is no sample."""
     times = sorted({at for line in lines for at, _ in line.points})
-    return [
-        Line(line.name, line.labels, [(at, dict(line.points).get(at, 0.0)) for at in times]) for line in lines
-    ]
+    whole = []
+    for line in lines:
+        known = dict(line.points)
+        whole.append(Line(line.name, line.labels, [(at, known.get(at, 0.0)) for at in times]))
+    return whole
 
 
 def _grid(top: float, unit: str, width: int, plot: int) -> str:
     marks = []
     for quarter in range(5):
         up = plot + 4 - quarter / 4 * plot
+        # A rate's unit would not fit; it is in the legend.
+        text = text_of(top * quarter / 4, "short" if unit in ("ops", "reqps") else unit)
         marks.append(f'<line x1="52" x2="{width - 8}" y1="{up:.0f}" y2="{up:.0f}" stroke="#2c3235"/>')
-        marks.append(
-            f'<text x="48" y="{up + 4:.0f}" text-anchor="end">{text_of(top * quarter / 4, unit)}</text>'
-        )
+        marks.append(f'<text x="48" y="{up + 4:.0f}" text-anchor="end">{text}</text>')
     return "".join(marks)
