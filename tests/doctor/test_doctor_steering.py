@@ -63,6 +63,11 @@ CHECK = steering_only()
             {"strategy": "most-allocated", "steering": {"requests": [{"nvidia.com/gpu": 1}]}},
             "can work",
         ),
+        (
+            {"topologyManagerPolicy": "restricted"},
+            {"steering": {"requests": [{"nvidia.com/gpu": 1}, {"nvidia.com/gpu": 2}]}},
+            "several sizes",
+        ),
     ],
 )
 async def test_well_or_with_nothing_to_do(
@@ -77,7 +82,6 @@ async def test_well_or_with_nothing_to_do(
     ("keys", "changes", "word", "advice"),
     [
         ({}, {"known": False}, "unless the daemon knows", "kubelet.configFile: "),
-        ({}, {"strategy": "most-allocated"}, "several sizes", "steering.requests"),
         ({"cpuManagerPolicy": "static"}, {}, "another cpuManagerPolicy than static", "restart the kubelet"),
         (
             {"featureGates": {"PodLevelResourceManagers": True}},
@@ -151,7 +155,8 @@ def test_reasons_that_pass_are_no_trouble(code: str) -> None:
     ("code", "advice"),
     [
         ("policy-unknown", "nodes/proxy"),
-        ("several-sizes", "one shape"),
+        ("several-sizes", "steering.mode: always"),
+        ("shapes-unknown", "steering.requests"),
         ("unknown-shapes-may-span", "steering.requests"),
         ("failed", "please report"),
     ],

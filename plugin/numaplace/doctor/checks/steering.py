@@ -27,8 +27,10 @@ _LASTING = {
     "says when it began",
     Reason.NOTHING_STEERABLE: _DECLARE,
     Reason.MIXED_STRATEGIES: "give the resources that pods ask for together one strategy",
-    Reason.SEVERAL_SIZES: "if all pods ask for the same, name that one shape in steering.requests; "
-    "otherwise the kubelet's lowest-id rule packs about as well",
+    Reason.SEVERAL_SIZES: "name in steering.requests only what really comes; or set steering.mode: always, "
+    "if spreading or packing matters more than room for large requests",
+    Reason.SHAPES_UNKNOWN: f"{_DECLARE}. Without it the pods seen on the node are gone by: under restricted "
+    "and single-numa-node only while the daemon watches the API server",
     Reason.TOO_MANY: "name fewer shapes in steering.requests",
     Reason.MAY_SPAN: _DECLARE,
     Reason.FAILED: "the daemon's log says what went wrong in steering; please report it",
@@ -127,19 +129,12 @@ def _can_work(facts: Facts, settings: KubeletSettings, *, told: bool) -> Finding
             f"kubelet.configFile is not set, and {'the API server is not used' if without else _CONFIGZ}",
             f"set kubelet.configFile: {facts.kubelet.sources[0]} (in a container also mount it)",
         )
-    strategies = {resource.strategy or config.strategy for resource in config.resources}
     declared = len(config.steering.requests)
-    if Strategy.MOST_ALLOCATED in strategies and declared != 1:
-        return Finding(
-            Level.WARNING,
-            "steering can work, and mostly withholds nothing under most-allocated with requests of "
-            "several sizes",
-            f"policy {settings.policy}; steering.requests names {declared} shapes",
-            _LASTING[Reason.SEVERAL_SIZES],
-        )
+    several = declared > 1 and config.steering.mode is SteeringMode.AUTO
     return Finding(
         Level.OK,
-        f"steering can work under policy {settings.policy}",
+        f"steering can work under policy {settings.policy}"
+        f"{'; of several sizes of requests only where it makes no difference to others' if several else ''}",
         f"steering.requests names {declared} shapes" if declared else "steering.requests names none",
     )
 
