@@ -50,6 +50,18 @@ def _variable(name: str, label: str, query: str) -> Json:
     }
 
 
+ALERTS = {
+    "name": "Alerts",
+    "datasource": SOURCE,
+    "enable": False,
+    "iconColor": "red",
+    "expr": 'ALERTS{alertname=~"Numaplace.+",alertstate="firing",node=~"$node"}',
+    "titleFormat": "{{alertname}}",
+    "textFormat": "{{node}} {{resource}}",
+}
+"""Alerts that fire, marked on all panels when switched on above them."""
+
+
 def variables() -> list[Json]:
     """Return what can be chosen above the panels."""
     sizes = ["2", "4", "8", "16"]
@@ -82,11 +94,11 @@ def dashboard() -> Json:
         "schemaVersion": 39,
         "editable": True,
         "graphTooltip": 1,
-        "refresh": "30s",
+        "refresh": "1m",
         "time": {"from": "now-3h", "to": "now"},
         "timezone": "browser",
         "links": [],
-        "annotations": {"list": []},
+        "annotations": {"list": [ALERTS]},
         "templating": {"list": variables()},
         "panels": lay_out(ROWS),
     }

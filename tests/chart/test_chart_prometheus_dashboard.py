@@ -111,3 +111,9 @@ def test_values_to_choose_from_are_found() -> None:
         assert match
         assert {sample["labels"].get(match[2]) for sample in answers[name].samples} - {None}, name
     assert {one["labels"]["resource"] for one in answers["resource"].samples} >= {"cpu", "nvidia.com/gpu"}
+
+
+def test_marks_of_alerts_are_a_query() -> None:
+    (marks,) = DASHBOARD["annotations"]["list"]
+    (selector,) = ask({"alerts": filled_in(marks["expr"])})["alerts"].selectors
+    assert selector == {"metric": "ALERTS", "labels": ["alertname", "alertstate", "node"]}
