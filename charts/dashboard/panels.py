@@ -151,7 +151,12 @@ def _timeseries(panel: Panel, drawn: Json) -> None:
     drawn["fieldConfig"]["defaults"]["custom"] = custom
     drawn["fieldConfig"]["defaults"].setdefault("min", 0)
     drawn["options"] = {
-        "legend": {"displayMode": "table", "placement": "bottom", "calcs": ["lastNotNull", "max"]},
+        "legend": {
+            "showLegend": True,
+            "displayMode": "table",
+            "placement": "bottom",
+            "calcs": ["lastNotNull", "max"],
+        },
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
 
