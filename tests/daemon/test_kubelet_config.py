@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from daemon_site import GPU, NODES, Site
+from hypothesis import given
+from hypothesis import strategies as st
 from numaplace.cluster.fake import FakeApiServer
 from numaplace.config.schema import Config
 from numaplace.daemon.cluster import ClusterPart, cluster_part
@@ -19,6 +21,7 @@ from numaplace.daemon.logs import EventLog
 from numaplace.devices.cpu_topology import read_cpu_topology
 from numaplace.devices.host import read_topology
 from numaplace.engine.options import PolicyName
+from numaplace.kubelet.known import NOT_PREDICTED_GATES
 from numaplace.kubelet.podresources import connect
 from numaplace.kubelet.settings import KubeletSettings
 from numaplace.managers.admission import Scope
@@ -28,7 +31,7 @@ from numaplace.managers.cpu.topology import CpuDetail, CpuTopology
 from numaplace.managers.memory.policies import NoneMemoryPolicy
 from numaplace.managers.memory.static import StaticMemoryPolicy
 from numaplace.metrics.metrics import Metrics
-from numaplace.model.names import MEMORY, Strategy
+from numaplace.model.names import MEMORY, ResourceName, Strategy
 from numaplace.model.podresources import Allocatable, MemoryBlock
 from numaplace.model.topology import NumaTopology
 from test_daemon_cluster import NODE, env_of
@@ -259,3 +262,45 @@ async def test_a_running_kubelet_and_its_host(site: Site) -> None:
     assert node.problem == ""
     assert node.cpu is not None
     assert node.cpu.allocatable == allocatable.cpus
+
+
+WORDS = st.sampled_from(
+    ["", "none", "None", "static", "Static", "restricted", "single-numa-node", "pod", "container", "x", "0-1"]
+)
+OPTIONS = st.dictionaries(
+    st.sampled_from(["prefer-closest-numa-nodes", "align-by-socket", "full-pcpus-only", "x"]),
+    st.sampled_from(["true", "false", "", "9"]),
+)
+GATES = st.dictionaries(st.sampled_from(["AllAlpha", "AllBeta", *NOT_PREDICTED_GATES]), st.booleans())
+SETTINGS = st.builds(
+    KubeletSettings,
+    policy=WORDS,
+    scope=WORDS,
+    options=OPTIONS,
+    cpu_policy=WORDS,
+    cpu_options=OPTIONS,
+    memory_policy=WORDS,
+    reserved_cpus=WORDS,
+    gates=GATES,
+)
+SEEN = st.builds(
+    Allocatable,
+    cpus=st.frozensets(st.integers(0, 20)),
+    memory=st.lists(
+        st.builds(
+            MemoryBlock,
+            st.sampled_from([MEMORY, ResourceName("hugepages-2Mi")]),
+            st.integers(0, 1 << 40),
+            st.lists(st.integers(0, 3), max_size=2).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+)
+
+
+@given(SETTINGS, SEEN, st.sampled_from([None, CPUS]))
+def test_nothing_makes_it_fail_and_what_is_unknown_has_a_reason(
+    settings: KubeletSettings, seen: Allocatable, cpus: CpuTopology | None
+) -> None:
+    node = node_of(settings, allocatable=seen, cpu_topology=cpus)
+    assert bool(node.problem) is (None in (node.policy, node.cpu, node.memory))
