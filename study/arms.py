@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from numaplace.engine.options import PolicyName
 from numaplace.engine.weights import parse_weights
@@ -65,21 +65,16 @@ def _arms(world: World, policy: PolicyName) -> Iterator[Arm]:
     who = (Enforcement.PREFERRED,) if policy is PolicyName.NONE else _IN_KUBELET
     for enforcement in who:
         for strategy in (Strategy.MOST_ALLOCATED, Strategy.LEAST_ALLOCATED):
-            for arm in _ways(Arm(policy, enforcement, strategy)):
-                yield arm
-                if world.weights:
-                    yield replace(arm, weighted=True)
+            yield Arm(policy, enforcement, strategy)
+            if world.weights:
+                yield Arm(policy, enforcement, strategy, weighted=True)
+        if enforcement is Enforcement.STEERING:
+            yield Arm(policy, enforcement, Strategy.LEAST_ALLOCATED, always=True)
     if world.domains and policy is not PolicyName.SINGLE_NUMA_NODE:
         if policy is not PolicyName.NONE:
             yield Arm(policy, closest=True)
         for strategy in (Strategy.MOST_ALLOCATED, Strategy.LEAST_ALLOCATED):
             yield Arm(policy, who[-1], strategy, closest=True)
-
-
-def _ways(arm: Arm) -> Iterator[Arm]:
-    yield arm
-    if arm.enforcement is Enforcement.STEERING and arm.strategy is Strategy.LEAST_ALLOCATED:
-        yield replace(arm, always=True)
 
 
 def scenario_of(world: World, arm: Arm) -> Scenario:

@@ -11,11 +11,20 @@ from tabulate import tabulate
 from study.experiment import Effort, Result, ShortResult
 from study.measures import MEASURES, Measure
 from study.stats import Estimate
+from study.steering import SHOWN, Compared, compare
 from study.summary import Row, ShortRow, Table, short_rows, tables_of
 
 NOTE = (
     "Percent, mean over {seeds} seeds, ± 95 % confidence interval. ↑ and ↓: higher or lower than in the "
     "first row\non the same traces (0 is outside the interval of the paired difference)."
+)
+LEFT = frozenset({"", "Node, load", "Policy", "Strategy"})
+"""The columns of words."""
+
+STEERING_NOTE = (
+    "Random choice (policy none) / stock kubelet / steering on it / KEP-6007 in it. ↑ and ↓: against the "
+    "stock\nkubelet. Optimum: the most that can be aligned. The last column: aligned, steering minus stock; "
+    "off: nothing\nis withheld, for the jobs are of several sizes."
 )
 
 
@@ -34,11 +43,17 @@ def as_text(
     for one in short:
         parts.append(_title(one.world.title, one.load, markdown=markdown))
         parts.append(_short_table(list(short_rows(one)), style))
+    parts.append(_heading("Steering a stock kubelet", markdown=markdown))
+    parts.append(STEERING_NOTE)
+    parts.append(_steering_table(list(compare(results, short)), style))
     return "\n\n".join(parts)
 
 
 def _title(title: str, load: float, *, markdown: bool) -> str:
-    line = f"{title}; offered load {load:.0%}"
+    return _heading(f"{title}; offered load {load:.0%}", markdown=markdown)
+
+
+def _heading(line: str, *, markdown: bool) -> str:
     return f"### {line}" if markdown else f"{line}\n{'=' * len(line)}"
 
 
@@ -96,8 +111,34 @@ def _short_table(rows: Sequence[ShortRow], style: str) -> str:
     return _render(cells, headings, style)
 
 
+def _steering_table(rows: Sequence[Compared], style: str) -> str:
+    headings = ["Node, load", "Policy", "Strategy", *(f"{key}" for key in SHOWN), "optimum", "steering"]
+    cells = [
+        [
+            f"{row.world.name}, {row.load:.0%}",
+            row.steering.policy,
+            row.steering.name.removeprefix("steering ").replace("weights", f"`{row.world.weights}`"),
+            *(_side_by_side(row, key) for key in SHOWN),
+            "" if row.optimum is None else f"{row.optimum:.1f}",
+            "off" if row.off else _signed(row.higher["aligned"][0]),
+        ]
+        for row in rows
+    ]
+    return _render(cells, headings, style)
+
+
+def _side_by_side(row: Compared, key: str) -> str:
+    random, stock, steering, kep = (f"{value:.1f}" for value in row.means[key])
+    mine, best = (_arrow(one) for one in row.higher[key])
+    return f"{random} / {stock} / {steering}{mine} / {kep}{best}"
+
+
+def _arrow(difference: Estimate) -> str:
+    return "" if not difference.differs_from_zero else " ↑" if difference.mean > 0 else " ↓"
+
+
 def _render(rows: Sequence[Sequence[str]], headings: Sequence[str], style: str) -> str:
-    align = ["left", *["right"] * (len(headings) - 1)]
+    align = ["left" if str(one) in LEFT else "right" for one in headings]
     text = tabulate(rows, headers=list(headings), tablefmt=style, disable_numparse=True, colalign=align)
     return "\n".join(line.rstrip() for line in text.splitlines())
 

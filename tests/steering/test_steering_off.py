@@ -119,12 +119,11 @@ def test_unknown_shapes_may_be_of_several_sizes(strategy):
 def test_several_sizes_in_words():
     shapes = [shape(gpu=2), shape(gpu=1)]
     decision = choose(HARDWARE.steering_node(), used().states(), shapes, settings=SETTINGS)
-    assert list(decision_lines(decision))[:2] == [
+    assert list(decision_lines(decision)) == [
         "nothing withheld",
         "example.com/gpu: several sizes, {example.com/gpu: 1} and {example.com/gpu: 2}: where one goes "
         "decides what else fits",
     ]
-    assert [one.steered for one in decision.shapes] == [one.stock for one in decision.shapes]
 
 
 @pytest.mark.parametrize("policy", [PolicyName.BEST_EFFORT, PolicyName.RESTRICTED])

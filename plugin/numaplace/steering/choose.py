@@ -179,7 +179,6 @@ class _Steering:
             clash = None if self._settings.always else self._clash(outlooks[0], shapes, demands)
             if clash is not None:
                 found.append(Refusal(Reason.SEVERAL_SIZES, resources, shape=clash[0], other=clash[1]))
-                searched.append((outlooks[0], demands))
                 continue
             search = Search(
                 self._node,

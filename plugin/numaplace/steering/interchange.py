@@ -54,6 +54,7 @@ class Interchange:
         self._node = node
         self._state = state
         self._tables = tables
+        self._allocatable: dict[tuple[ResourceName, int], int] = {}
         self._pods = [_Pod(one, tuple(self._units(one))) for one in dict.fromkeys(shapes)]
 
     def clash(self, demands: Sequence[Demand]) -> tuple[Shape, Shape] | None:
@@ -86,16 +87,17 @@ class Interchange:
 
     def _is_slot(self, resource: ResourceName, pods: Sequence[_Pod]) -> bool:
         """Return whether the resource alone decides how many pods a node holds."""
-        most, beside, sizes = Counter[ResourceName](), Counter[ResourceName](), set[int]()
+        size = self._common_size(resource, pods)
+        if not size:
+            return False
+        most, beside = Counter[ResourceName](), Counter[ResourceName]()
         for pod in pods:
             units, rest = pod.split(resource)
-            sizes.update([unit[resource] for unit in units] or [0])
             beside |= rest
             for unit in units:
                 most |= Counter(unit)
         names = most.keys() | beside.keys()
-        size = sizes.pop()
-        if sizes or not size or not all(map(self._is_by_node, names)):
+        if not all(map(self._is_by_node, names)):
             return False
         slots = {node: self._all(resource, node) // size for node in self._node.topology.nodes}
         total = sum(slots.values())
@@ -108,6 +110,13 @@ class Interchange:
             if number
             for name in names
         )
+
+    def _common_size(self, resource: ResourceName, pods: Sequence[_Pod]) -> int:
+        """Return how much of the resource each pod asks for at once; 0 if not all ask for the same."""
+        sizes = {
+            size for pod in pods for size in [unit[resource] for unit in pod.units if resource in unit] or [0]
+        }
+        return sizes.pop() if len(sizes) == 1 else 0
 
     def _is_by_node(self, resource: ResourceName) -> bool:
         """Return whether each NUMA node has its own part of the resource."""
@@ -124,7 +133,10 @@ class Interchange:
         return sum(self._all(resource, node) - number * size for node, number in slots.items()) >= size
 
     def _all(self, resource: ResourceName, node: int) -> int:
-        return self._tables.use(resource, 1 << node)[0]
+        key = (resource, node)
+        if key not in self._allocatable:
+            self._allocatable[key] = self._tables.use(resource, 1 << node)[0]
+        return self._allocatable[key]
 
     def _free(self, resource: ResourceName, node: int) -> int:
         if resource == CPU:
