@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from doctor_site import Patient
 from hypothesis import given
 from hypothesis import strategies as st
+from numaplace.doctor.checks.kubelet_config import kubelet_config
+from numaplace.doctor.facts import DaemonFact
 from numaplace.doctor.findings import Level
+from numaplace.doctor.steering_page import SteeringFact
 from numaplace.kubelet.settings import KubeletSettings, look_at_kubelet, settings_of
 
 
@@ -232,3 +236,17 @@ KEYS = st.sampled_from(
 @given(st.dictionaries(KEYS, JSON))
 def test_any_document_can_be_read(document: dict[str, Any]) -> None:
     assert isinstance(settings_of(document), KubeletSettings)
+
+
+@pytest.mark.parametrize(("policy", "word"), [("none", "numaplace chooses"), ("restricted", "scope pod")])
+async def test_a_configuration_that_only_the_daemon_knows(running: Patient, policy: str, word: str) -> None:
+    """In the daemon's pod no file may be seen, while the daemon has it from configz."""
+    running.kubelet_file().unlink()
+    facts = await running.facts()
+    page = SteeringFact("auto", policy=policy, scope="pod", source="configz")
+    (found,) = kubelet_config(replace(facts, daemon=DaemonFact("http://x", 200, steering=page)))
+    assert found.level is Level.OK
+    assert word in found.summary
+    assert "configz" in found.detail
+    (unknown,) = kubelet_config(facts)
+    assert unknown.level is Level.UNKNOWN

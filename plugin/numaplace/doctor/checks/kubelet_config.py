@@ -10,7 +10,7 @@ from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
 from numaplace.engine.options import NUMA_ALLOCATION_STRATEGY, PolicyName, parse_options
 from numaplace.errors import InputError
-from numaplace.kubelet.settings import KubeletFact, KubeletSettings
+from numaplace.kubelet.settings import KubeletSettings
 
 _NEEDED_GATES = ("KubeletPodResources", "KubeletPodResourcesGetAllocatable")
 _STATIC_MEMORY = "Static"
@@ -20,7 +20,7 @@ def kubelet_config(facts: Facts) -> Iterator[Finding]:
     """Yield who decides under this configuration, and what is wrong with it."""
     settings = facts.kubelet.settings
     if settings is None:
-        yield _unseen(facts.kubelet)
+        yield _unseen(facts)
         return
     yield _who_decides(facts, settings)
     if facts.kubelet.changed:
@@ -38,7 +38,11 @@ def kubelet_config(facts: Facts) -> Iterator[Finding]:
         yield from cpus_beside_devices(facts.config, settings)
 
 
-def _unseen(kubelet: KubeletFact) -> Finding:
+def _unseen(facts: Facts) -> Finding:
+    kubelet, told = facts.kubelet, facts.daemon.steering if facts.daemon else None
+    if told is not None and told.policy and not kubelet.refused:
+        detail = f"as the daemon knows it ({told.source}); from here, {kubelet.problem}"
+        return Finding(Level.OK, _decides(told.policy, told.scope), detail)
     if kubelet.refused:
         return Finding(
             Level.PROBLEM,
@@ -52,7 +56,8 @@ def _unseen(kubelet: KubeletFact) -> Finding:
         "the kubelet's configuration cannot be seen, so who chooses the NUMA nodes is not known",
         kubelet.problem,
         "name the file with --kubelet-config or kubelet.configFile (ps -C kubelet -o args shows its "
-        "--config); in a container run doctor on the node instead, or mount the file",
+        "--config); in a container also mount it, as the Helm chart does for kubelet.configFile, or run "
+        "doctor on the node instead",
     )
 
 
@@ -61,13 +66,6 @@ def _who_decides(facts: Facts, settings: KubeletSettings) -> Finding:
     if settings.reserved_cpus:
         managers += f", reserved CPUs {settings.reserved_cpus}"
     detail = f"{managers}; read from {', '.join(facts.kubelet.sources)}"
-    if settings.policy == PolicyName.NONE:
-        return Finding(
-            Level.OK,
-            "Topology Manager policy none: numaplace chooses the NUMA nodes by its strategy; CPUs and "
-            "memory are placed by the kubelet and the kernel",
-            detail,
-        )
     if settings.policy not in tuple(PolicyName):
         return Finding(
             Level.PROBLEM,
@@ -75,11 +73,18 @@ def _who_decides(facts: Facts, settings: KubeletSettings) -> Finding:
             detail,
             f"set topologyManagerPolicy to one of {', '.join(PolicyName)}",
         )
-    return Finding(
-        Level.OK,
-        f"Topology Manager policy {settings.policy}, scope {settings.scope}: the kubelet chooses the "
-        "NUMA nodes, numaplace decides inside them",
-        detail,
+    return Finding(Level.OK, _decides(settings.policy, settings.scope), detail)
+
+
+def _decides(policy: str, scope: str) -> str:
+    if policy == PolicyName.NONE:
+        return (
+            "Topology Manager policy none: numaplace chooses the NUMA nodes by its strategy; CPUs and "
+            "memory are placed by the kubelet and the kernel"
+        )
+    return (
+        f"Topology Manager policy {policy}, scope {scope}: the kubelet chooses the NUMA nodes, numaplace "
+        "decides inside them"
     )
 
 
