@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-STUDY = (DOCS / "fragmentation.md").read_text().partition("## VF pods: 4 × 8 VFs")[2].partition("\n## ")[0]
+STUDY = (DOCS / "fragmentation.md").read_text().partition("## VF pods: ")[2].partition("\n## ")[0]
 NONE = STUDY.partition("Policy `none`")[2]
 
 
