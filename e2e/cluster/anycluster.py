@@ -12,6 +12,9 @@ from harness.hardware import Hardware
 
 IMAGE_REPOSITORY = "localhost/numaplace"
 IMAGE_TAG = "e2e"
+KUBELET_CONFIGURATION = "/var/lib/kubelet/config.yaml"
+"""Where kubeadm has it, and so have we."""
+
 IMAGE = f"{IMAGE_REPOSITORY}:{IMAGE_TAG}"
 
 
@@ -20,7 +23,8 @@ class Node:
     """A node with simulated cards. Paths are those of the machine that the tests run on.
 
     ``device_plugins`` is the kubelet's folder of sockets, ``manifests`` the one of its static pods. ``fetch``
-    gets a URL as from the node, also that of a pod.
+    gets a URL as from the node, also that of a pod. ``kubelet_with`` has the kubelet run with other settings
+    (of its configuration file) while a block runs; daemons then have to be made anew.
     """
 
     name: str
@@ -29,6 +33,7 @@ class Node:
     device_plugins: Path
     manifests: Path
     fetch: Callable[[str], str]
+    kubelet_with: Callable[[Mapping[str, object]], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)

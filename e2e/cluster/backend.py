@@ -18,16 +18,20 @@ _PODS = "/api/v1/namespaces/default/pods"
 _DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 # What the container itself sees goes to its log.
-_TELL = 'env; find /dev -type c; echo "end of report"; exec sleep infinity'
+_TELL = (
+    "grep Cpus_allowed_list: /proc/self/status; env; find /dev -type c; "
+    'echo "end of report"; exec sleep infinity'
+)
 _END = "end of report"
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What a container sees of itself: environment variables and character devices."""
+    """What a container sees of itself: environment variables, character devices, its CPUs as a list."""
 
     envs: Mapping[str, str]
     devices: frozenset[str]
+    cpus: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,8 @@ class ClusterNodes:
         log = until(lambda: self._report(pod, container), f"the report of {pod}")
         lines = log.splitlines()
         envs = dict(line.split("=", 1) for line in lines if re.match(r"\w[\w.\-]*=", line))
-        return Inside(envs, frozenset(line for line in lines if line.startswith("/dev/")))
+        (cpus,) = (line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:"))
+        return Inside(envs, frozenset(line for line in lines if line.startswith("/dev/")), cpus)
 
     def _report(self, pod: str, container: str) -> str | None:
         log = self.api.text(f"{_PODS}/{pod}/log?container={container}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cluster.anycluster import Cluster, Node
+import yaml
+from cluster.anycluster import KUBELET_CONFIGURATION, Cluster, Node
 from cluster.api import Api, ApiError
+from cluster.kubelet import answers, forget_policies
 from cluster.trees import NUMA_NODES, device_nodes, simulate, simulated_hardware
 from harness.waiters import until
 
@@ -87,8 +89,29 @@ def _node(container: str, trees: Path) -> Node:
         pod_resources=root / _KUBELET / "pod-resources/kubelet.sock",
         device_plugins=root / _KUBELET / "device-plugins",
         manifests=root / "etc/kubernetes/manifests",
+        kubelet_with=lambda settings: _kubelet_with(settings, container, root),
         fetch=lambda url: _run("docker", "exec", container, "curl", "--silent", "--fail", url),
     )
+
+
+@contextlib.contextmanager
+def _kubelet_with(settings: Mapping[str, object], container: str, root: Path) -> Iterator[None]:
+    configuration = root / KUBELET_CONFIGURATION.removeprefix("/")
+    before = configuration.read_text()
+    _restart_kubelet(yaml.safe_dump(yaml.safe_load(before) | dict(settings)), container, root)
+    try:
+        yield
+    finally:
+        _restart_kubelet(before, container, root)
+
+
+def _restart_kubelet(configuration: str, container: str, root: Path) -> None:
+    _run("docker", "exec", container, "systemctl", "stop", "kubelet")
+    forget_policies(root / _KUBELET)
+    (root / KUBELET_CONFIGURATION.removeprefix("/")).write_text(configuration)
+    _run("docker", "exec", container, "systemctl", "start", "kubelet")
+    socket = root / _KUBELET / "pod-resources/kubelet.sock"
+    until(lambda: answers(socket), f"the kubelet of {container}", limit_seconds=60)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cluster.anycluster import Cluster, Node
 from cluster.controlplane import ControlPlane, control_plane
-from cluster.kubelet import DEVICE_PLUGINS, POD_RESOURCES, kubelet
+from cluster.kubelet import DEVICE_PLUGINS, POD_RESOURCES, Kubelet, kubelet
 from cluster.nodes import NodeSpec, Space, space
 from cluster.runtime import containerd, write_sandbox_image
 from cluster.trees import NUMA_NODES, simulated_hardware
@@ -48,12 +48,12 @@ def local_cluster(binaries: Binaries, scratch: Path) -> Iterator[Cluster]:
             )
         )
         spaces = [stack.enter_context(space(spec, scratch)) for spec in specs]
-        for one in spaces:
-            _start_node(stack, binaries, one, plane=plane, images=(sandbox, binaries.image))
+        images = (sandbox, binaries.image)
+        kubelets = [_start_node(stack, binaries, one, plane=plane, images=images) for one in spaces]
         yield Cluster(
             api=plane.api,
             kubeconfig=plane.kubeconfig("admin"),
-            nodes=tuple(_node(one) for one in spaces),
+            nodes=tuple(map(_node, spaces, kubelets)),
             api_server_away=plane.api_server_away,
         )
 
@@ -65,12 +65,12 @@ def _start_node(
     *,
     plane: ControlPlane,
     images: Sequence[Path],
-) -> None:
+) -> Kubelet:
     runtime = stack.enter_context(containerd(binaries.containerd, space, images=images))
-    stack.enter_context(kubelet(space, plane=plane, runtime_socket=runtime.socket))
+    return stack.enter_context(kubelet(space, plane=plane, runtime_socket=runtime.socket))
 
 
-def _node(space: Space) -> Node:
+def _node(space: Space, kubelet: Kubelet) -> Node:
     return Node(
         name=space.spec.name,
         hardware=simulated_hardware(space.folder / "host"),
@@ -78,6 +78,7 @@ def _node(space: Space) -> Node:
         device_plugins=space.outside(DEVICE_PLUGINS),
         manifests=space.folder / "manifests",
         fetch=_fetch,
+        kubelet_with=kubelet.running_with,
     )
 
 

@@ -33,6 +33,7 @@ class NodeSite(ClusterNodes):
         self.hardware: Hardware = node.hardware
         self._device_plugins = node.device_plugins
         self._fetch = node.fetch
+        self.kubelet_with = node.kubelet_with
         self._kubectl = kubectl
 
     def placement(self) -> Placement:
@@ -109,9 +110,18 @@ class Site:
         self._needed = cluster.values
         self._values: Mapping[str, object] | None = None
 
-    def configure(self, strategy: str, *, node_configs: Sequence[Mapping[str, object]] = ()) -> None:
-        """Have the chart installed with this configuration, and wait until it is everywhere."""
-        values = self.values(strategy) | {"nodeConfigs": list(node_configs)}
+    def configure(
+        self,
+        strategy: str,
+        *,
+        node_configs: Sequence[Mapping[str, object]] = (),
+        over: Mapping[str, object] | None = None,
+    ) -> None:
+        """Have the chart installed with this configuration, and wait until it is everywhere.
+
+        ``over`` are values that go over our own.
+        """
+        values = merged(self.values(strategy), {"nodeConfigs": list(node_configs), **(over or {})})
         if self._values is None:
             self._install(values)
         elif values != self._values:
