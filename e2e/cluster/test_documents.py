@@ -69,3 +69,11 @@ def _named(command: str, site: Site) -> str:
     for name, real in (("worker-1", site.node.name), ("<node>", site.node.name)):
         command = command.replace(name, real)
     return command.replace("<pod>", site.node.daemon_pod()) if "<pod>" in command else command
+
+
+def test_memory_is_as_documented(site: Site) -> None:
+    """docs/benchmarks.md names the limit; here with the credentials of a pod."""
+    for node in site.nodes:
+        resident_mib = node.metrics()["process_resident_memory_bytes"] / (1 << 20)
+        print(f"{node.name}: {resident_mib:.1f} MiB")
+        assert resident_mib < 75
