@@ -107,6 +107,7 @@ def test_defaults_that_templates_fall_back_on_are_the_daemons() -> None:
         "host": config.host,
         "http": config.http,
         "cluster": config.cluster,
+        "steering": config.steering,
     }
     names = {field.key: field.name for one in sections.values() for field in fields_of(type(one))}
     text = "".join(file.read_text() for file in (CHART / "templates").iterdir())

@@ -96,7 +96,7 @@ scraped, and an alert should not end and begin anew because a pod has another na
     summary: numaplace on {{ "{{ $labels.node }}" }} cannot watch its pods at the API server
     description: Placement goes on with less knowledge, and pods get no Events. numaplace_cluster_watch_calls_total has the reason as its code.
 - alert: NumaplaceEventsLost
-  expr: sum by (node, result) (increase(numaplace_events_total{result=~"failed|dropped"}[30m])) > 0
+  expr: sum by (node, result) (increase(numaplace_events_total{result=~"failed|dropped"}[10m])) > 0
   for: 15m
   labels: {severity: info}
   annotations:
@@ -121,7 +121,7 @@ scraped, and an alert should not end and begin anew because a pod has another na
     summary: Pods are refused on {{ "{{ $labels.node }}" }} again and again while steering withholds topology
     description: Each time all topology was published for config.steering.backoff. The log of the numaplace pod says which pod was refused and what was withheld.
 - alert: NumaplaceSteeringFailing
-  expr: sum by (node, reason) (increase(numaplace_steering_failures_total[30m])) > 0
+  expr: sum by (node, reason) (increase(numaplace_steering_failures_total[10m])) > 0
   for: 15m
   labels: {severity: warning}
   annotations:
