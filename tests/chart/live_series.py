@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from numaplace.metrics import Alignment, FallbackReason, Metrics, RegistrationResult, ReloadResult
 from numaplace.metrics.labels import SteeredEffect, SteeringFailure
@@ -157,11 +158,13 @@ def lines_of(node: Node) -> list[str]:
     return lines
 
 
+@cache
 def load() -> str:
     """Return the series of all nodes."""
     return "\n".join([f"load {STEP_SECONDS}s", *(line for node in NODES for line in lines_of(node))]) + "\n"
 
 
+@cache
 def labels_by_metric() -> dict[str, set[str]]:
     """Return each series' labels by its name, as the daemon exports them."""
     metrics = Metrics(version="1.2.3", clock=lambda: 1000.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,10 +22,12 @@ TEAM = {"team": "nodes"}
 UP = "up"
 
 
+@cache
 def rules(values: Path = CASES / "values/everything.yaml") -> dict[str, Any]:
     return Rendered(template(values)).one("PrometheusRule")["spec"]
 
 
+@cache
 def alerts() -> dict[str, dict[str, Any]]:
     """The last of those with one name wins: only sizes differ in them."""
     return {one["alert"]: one for group in rules()["groups"] for one in group["rules"]}
