@@ -15,6 +15,7 @@ from bench.merge import measure_merge
 from bench.report import as_json, as_table
 from bench.size import measure_size
 from bench.stats import Row
+from bench.steering import measure_steering
 from bench.steps import measure_steps
 
 CALLS, WARM_UP = 600, 60
@@ -26,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     parser.add_argument("--calls", type=int, default=CALLS, help=f"decisions per setting ({CALLS})")
     parser.add_argument(
-        "--only", choices=("merge", "latency", "size", "steps", "demo"), help="one part of the benchmarks"
+        "--only",
+        choices=("merge", "latency", "size", "steps", "steering", "demo"),
+        help="one part of the benchmarks",
     )
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="nbench-", dir="/tmp") as folder:
@@ -47,6 +50,8 @@ def _rows(folder: Path, *, calls: int, only: str | None) -> Iterator[Row]:
         yield from measure_clustered(folder / "clustered")
     if only in (None, "steps"):
         yield from measure_steps()
+    if only in (None, "steering"):
+        yield from measure_steering(folder / "steering", calls=calls)
     if only in (None, "demo"):
         yield from measure_demo()
 

@@ -56,11 +56,8 @@ class SteeringLog:
         passing = any(one.reason in _OF_A_MOMENT and one.what in _PASSING for one in lasting)
         if passing or Reason.FAILED in reasons or reasons == self._told:
             return
-        before, self._told = self._told, reasons
-        if reasons:
-            self._log.info("steering", withheld=_named(decision), why=[refusal_text(one) for one in lasting])
-        elif decision.steers or before is not None:
-            self._log.info("steering", withheld=_named(decision), why=[])
+        self._told = reasons
+        self._log.info("steering", withheld=_named(decision), why=[refusal_text(one) for one in lasting])
 
     def steered(
         self,

@@ -7,6 +7,7 @@ Ports of kubelet v1.37.2 ``pkg/kubelet/cm/topologymanager/scope.go`` (``admitPol
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from numaplace.errors import AllocationError, PeerError
@@ -124,6 +125,7 @@ class Admitter:
             return None
         answer: tuple[DeviceId, ...] = ()
         error = ""
+        started = _now()
         request = pb.PreferredAllocationRequest(
             container_requests=[
                 pb.ContainerPreferredAllocationRequest(
@@ -155,6 +157,7 @@ class Admitter:
                     size=step.size,
                     answer=answer,
                     error=error,
+                    seconds=_now() - started,
                 )
             )
         return answer
@@ -162,6 +165,7 @@ class Admitter:
     async def _allocate(self, step: AllocateCall, *, container: str) -> None:
         plugin = self._plugin(step.resource)
         error = ""
+        started = _now()
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=step.ids)])
         try:
             reply = await answer_of(
@@ -181,6 +185,7 @@ class Admitter:
                     size=len(step.ids),
                     answer=tuple(sorted(step.ids)),
                     error=error,
+                    seconds=_now() - started,
                 )
             )
         if not reply.container_responses:
@@ -213,6 +218,10 @@ class Admitter:
             cpus={name: self._node.compute.cpus(uid, name) for name in names},
             memory={name: self._node.compute.memory(uid, name) for name in names},
         )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def edits_of(response: pb.ContainerAllocateResponse) -> ContainerEdits:

@@ -127,6 +127,7 @@ class Call:
     GetPreferredAllocation: ``available``, ``must_include`` and ``size`` as asked, ``answer`` as replied.
     Allocate: ``available`` and ``must_include`` are empty, ``answer`` holds the ids that the kubelet settled
     on, sorted, and ``size`` their number. ``error`` is the gRPC status code name if the call failed.
+    ``seconds`` is how long the kubelet waited.
     """
 
     method: Literal["GetPreferredAllocation", "Allocate"]
@@ -138,6 +139,7 @@ class Call:
     size: int = 0
     answer: tuple[DeviceId, ...] = ()
     error: str = ""
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
