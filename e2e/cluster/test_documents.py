@@ -74,6 +74,6 @@ def _named(command: str, site: Site) -> str:
 def test_memory_is_as_documented(site: Site) -> None:
     """docs/benchmarks.md names the limit; here with the credentials of a pod."""
     for node in site.nodes:
-        resident_mib = node.metrics()["process_resident_memory_bytes"] / (1 << 20)
+        resident_mib = node.metrics(node.metrics_url())["process_resident_memory_bytes"] / (1 << 20)
         print(f"{node.name}: {resident_mib:.1f} MiB")
         assert resident_mib < 75
