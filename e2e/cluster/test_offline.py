@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from cluster.helm import CHART
 from cluster.kind import CONFIGURATION, chart_values, kind_cluster, write_trees
+from cluster.kubeconfig import read_credentials
 from cluster.testsite import chart_configuration, merged
 
 _E2E = Path(__file__).resolve().parents[1]
@@ -127,6 +129,37 @@ def test_a_kind_cluster_is_made_equipped_and_deleted(folder: Path) -> None:
     assert told.startswith(f"kind create cluster {named} --config={CONFIGURATION}")
     assert f"kind load image-archive {folder}/image.tar --name=numaplace-e2e" in told
     assert told.endswith(f"kind delete cluster {named}\n")
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_credentials_of_a_kubeconfig_file(folder: Path, inline: bool) -> None:
+    """As kind writes it: a client's certificate, in the file itself."""
+    certificate, key = folder / "client.crt", folder / "client.key"
+    made = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=admin"]
+    subprocess.run([*made, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+
+    def told(name: str, path: Path) -> dict[str, str]:
+        if inline:
+            return {f"{name}-data": base64.b64encode(path.read_bytes()).decode()}
+        return {name: str(path)}
+
+    cluster = {"server": "https://127.0.0.1:6443", **told("certificate-authority", certificate)}
+    user = {**told("client-certificate", certificate), **told("client-key", key)}
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(
+        yaml.safe_dump(
+            {
+                "clusters": [{"name": "kind", "cluster": cluster}],
+                "users": [{"name": "kind", "user": user}],
+                "contexts": [{"name": "kind", "context": {"cluster": "kind", "user": "kind"}}],
+                "current-context": "kind",
+            }
+        )
+    )
+    known = read_credentials(kubeconfig)
+    assert known.server == "https://127.0.0.1:6443"
+    assert known.context.cert_store_stats()["x509"] == 1
+    assert not known.headers
 
 
 def test_chart_takes_the_values_for_kind(folder: Path) -> None:
