@@ -149,6 +149,16 @@ def test_several_nodes_have_their_name_above_and_the_worst_code(plugin: Plugin) 
     assert again.out == "=== worker-2 ===\nnot fine\n\n=== worker-1 ===\nfine\n"
 
 
+def test_many_nodes_are_told_in_order_and_each_once(plugin: Plugin) -> None:
+    names = [f"worker-{number:02}" for number in range(19)]
+    said = {f"np-{name}": (f"{name}\n", f"error of {name}\n", 0) for name in names}
+    plugin.site([pod(name, f"np-{name}") for name in reversed(names)], said=said)
+    done = plugin("inspect", "--all-nodes")
+    assert done.code == 0
+    assert done.out == "\n".join(f"=== {name} ===\n{name}\n" for name in names)
+    assert done.err.split("\n") == [*(f"error of {name}" for name in names), ""]
+
+
 def test_several_nodes_as_json_are_one_object(plugin: Plugin) -> None:
     pods = (*TWO, pod("worker-3", "np-3", phase="Pending", ready=""))
     said: dict[str, tuple[str, str, int]] = {
