@@ -21,7 +21,7 @@ from harness.kubelet import KubeletOptions
 from harness.landing import Landing, land, refused_only, settle
 from harness.logs import LogKeeper
 from harness.pods import Pod, unique
-from harness.steering import count, samples, wait_decided, wait_withheld, withheld
+from harness.steering import count, samples, wait_decided, withheld
 from harness.waiters import until
 
 VF = "example.com/vf"
@@ -91,9 +91,9 @@ def test_cpu_only_pods_are_seen(site: EquippedNode, steered: Steered) -> None:
     with steered(FOUR) as daemon:
         wait_decided(daemon)
         fill(site)
-        wait_withheld(daemon, {VF: frozenset((0, 1, 2))})
+        site.wait_withheld(daemon, {VF: frozenset((0, 1, 2))})
         assert nodes_of(land(site, pods_of("compute", cpu_only(13)))) == [(3,)]
-        wait_withheld(daemon, {})
+        site.wait_withheld(daemon, {})
         assert nodes_of(land(site, pods_of("next", FOUR))) == [(0,)]
 
 
@@ -102,7 +102,7 @@ def test_headroom_keeps_room_for_cpu_only_pods(site: EquippedNode, steered: Stee
     with steered(FOUR, headroom={"cpu": 13}) as daemon:
         wait_decided(daemon)
         fill(site)
-        wait_withheld(daemon, {})
+        site.wait_withheld(daemon, {})
         assert all(one.admitted for one in land(site, pods_of("burst", cpu_only(13), FOUR)))
 
 
@@ -128,7 +128,7 @@ def test_a_device_turns_unhealthy(site: EquippedNode, steered: Steered) -> None:
         with steered(SMALL) as daemon:
             wait_decided(daemon)
             assert nodes_of(land(site, pods_of("before", SMALL, SMALL, SMALL))) == [(0,), (1,), (2,)]
-            wait_withheld(daemon, {VF: frozenset((0, 1, 2))})
+            site.wait_withheld(daemon, {VF: frozenset((0, 1, 2))})
             set_unhealthy(site.hardware, VF, sick)
             site.node.wait_for_devices(VF, len(DEVICES) - len(sick))
             # Of the others, which are equally full, the kubelet takes the lowest.
@@ -136,7 +136,7 @@ def test_a_device_turns_unhealthy(site: EquippedNode, steered: Steered) -> None:
             assert nodes_of(land(site, pods_of("sick", SMALL, SMALL))) == [(0,), (1,)]
             set_unhealthy(site.hardware, VF, frozenset())
             site.node.wait_for_devices(VF, len(DEVICES))
-            wait_withheld(daemon, {VF: frozenset((0, 1, 2))})
+            site.wait_withheld(daemon, {VF: frozenset((0, 1, 2))})
             assert nodes_of(land(site, pods_of("well", SMALL))) == [(3,)]
     finally:
         set_unhealthy(site.hardware, VF, frozenset())
@@ -166,12 +166,30 @@ def test_the_daemon_is_killed_in_the_middle(site: EquippedNode, steered: Steered
         assert max(counts) - min(counts) <= 3, counts
 
 
+def test_the_kubelet_is_killed(site: EquippedNode, steered: Steered) -> None:
+    """It looks at the pods that it has anew: they stay, and the strategy goes on."""
+    pods = pods_of("before", *[SMALL] * 6)
+    with steered(SMALL) as daemon:
+        wait_decided(daemon)
+        assert nodes_of(land(site, pods)) == [(0,), (1,), (2,), (3,), (0,), (1,)]
+        site.wait_withheld(daemon, {VF: frozenset((0, 1))})
+        held = site.node.held()
+        site.node.kubelet.kill()
+        site.node.kubelet.start()
+        site.wait_registered(daemon)
+        until(lambda: site.node.held() == held, "the pods to be there with what they held")
+        assert site.node.all_rejected() == {}
+        site.wait_withheld(daemon, {VF: frozenset((0, 1))})
+        assert nodes_of(land(site, pods_of("after", SMALL, SMALL))) == [(2,), (3,)]
+        assert {pod.name for pod in pods} <= site.node.all_running().keys()
+
+
 def test_circuit_breaker(site: EquippedNode, steered: Steered, tmp_path: Path) -> None:
     """Without headroom a CPU-only pod may take the wanted node unseen; what that does happens once."""
     with fake_cluster(tmp_path) as cluster, steered(FOUR, cluster=cluster, backoff="3s") as daemon:
         wait_decided(daemon)
         fill(site)
-        wait_withheld(daemon, {VF: frozenset((0, 1, 2))})
+        site.wait_withheld(daemon, {VF: frozenset((0, 1, 2))})
         compute, refused = land(site, pods_of("burst", cpu_only(13), FOUR))
         assert (compute.nodes, refused.refusal) == ((3,), "TopologyAffinityError")
         cluster.mirror(site.node.kubelet)

@@ -26,7 +26,7 @@ from harness.logs import LogKeeper
 from harness.pods import Pod
 from harness.report import Report
 from harness.scenario_node import Scenario, fill, load_case, merged, pod_of, scenario_node
-from harness.steering import Withheld, count, wait_withheld
+from harness.steering import Withheld, count, wait_listed
 from harness.waiters import until
 from numaplace.simulate.scenario.load import parse_scenario
 from numaplace.simulate.simulator.document import run_document
@@ -87,9 +87,10 @@ class Teller:
                 continue
             name = step["create"]["name"]
             pods[name] = pod_of(step["create"])
-            wait_withheld(self.daemon, sets[name])
+            self.site.wait_withheld(self.daemon, sets[name])
             (found[name],) = land(self.site, [pods[name]])
             self.cluster.mirror(self.site.node.kubelet)
+            wait_listed(self.daemon)
         return found
 
     def change(self, placement: Scenario, keep: Collection[Pod]) -> None:

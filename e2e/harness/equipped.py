@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness import podresources
 from harness.apiserver import Cluster
 from harness.backend import SimulatedNode, Tools, simulated_node
 from harness.daemon import Daemon
@@ -17,6 +18,7 @@ from harness.kubelet import KubeletOptions
 from harness.logs import LogKeeper
 from harness.plugin import SmallPlugin
 from harness.pods import Pod
+from harness.steering import outcomes, wait_decided, withheld
 from harness.topology import SimulatedTopology
 from harness.waiters import until
 
@@ -51,6 +53,8 @@ class EquippedNode:
                 **({} if steering is None else {"configFile": str(kubelet.config_file)}),
             },
             "steering": {"mode": "off"} if steering is None else {"mode": "auto", **steering},
+            # What has gone is known by the next List only.
+            **({} if steering is None else {"pollInterval": "500ms"}),
             "host": {"sysfs": str(root / "sys"), "devfs": str(root / "dev"), "procfs": str(root / "proc")},
         }
 
@@ -130,6 +134,40 @@ class EquippedNode:
             )
 
         until(registered, "all devices at the kubelet", detail=daemon.tail)
+
+    def hidden(self) -> frozenset[str]:
+        """The healthy devices that the kubelet sees without topology."""
+        shown = podresources.shown_devices(self.node.kubelet.pod_resources_socket)
+        return frozenset(
+            id_
+            for resource in self.hardware.devices
+            for id_, nodes in shown.get(resource, {}).items()
+            if not nodes
+        )
+
+    def wait_withheld(self, daemon: Daemon, expected: Mapping[str, frozenset[int]]) -> None:
+        """Wait until the kubelet sees just the free devices on these NUMA nodes without topology.
+
+        A device that a pod had keeps its topology until the daemon knows that it is free again.
+        """
+        wait_decided(daemon)
+
+        def wanted() -> frozenset[str]:
+            boxes = [box for containers in self.node.held().values() for box in containers.values()]
+            taken = {id_ for box in boxes for ids in box.devices.values() for id_ in ids}
+            healthy = self.node.allocatable()
+            return frozenset(
+                id_
+                for resource, nodes in expected.items()
+                for id_ in healthy.get(resource, ())
+                if id_ not in taken and self.hardware.devices[resource][id_] in nodes
+            )
+
+        until(
+            lambda: withheld(daemon) == expected and self.hidden() == wanted(),
+            f"{dict(expected)} to be withheld",
+            detail=lambda: (withheld(daemon), sorted(self.hidden()), outcomes(daemon)),
+        )
 
     def placement(self) -> Placement:
         return placement(self.node, self.hardware.node_of)

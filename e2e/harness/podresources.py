@@ -54,6 +54,17 @@ def allocatable_numa_nodes(socket: Path | str) -> dict[str, dict[str, tuple[int,
     return found
 
 
+def shown_devices(socket: Path) -> dict[str, dict[str, frozenset[int]]]:
+    """Return resource -> healthy device id -> the NUMA nodes that its plugin has told the kubelet."""
+    request = pb.AllocatableResourcesRequest()
+    reply = _ask(socket, lambda stub: stub.GetAllocatableResources(request, timeout=5))
+    shown: dict[str, dict[str, frozenset[int]]] = {}
+    for block in reply.devices:
+        nodes = frozenset(node.ID for node in block.topology.nodes)
+        shown.setdefault(block.resource_name, {}).update(dict.fromkeys(block.device_ids, nodes))
+    return shown
+
+
 def _ask(socket: Path | str, call: Callable[[rpc.PodResourcesListerStub], T]) -> T:
     target = socket if isinstance(socket, str) else f"unix:{socket}"
     # A channel for each call: one that is kept would wait out its back-off after a kubelet restart.

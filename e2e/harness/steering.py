@@ -48,11 +48,14 @@ def wait_decided(daemon: Daemon) -> None:
     until(lambda: outcomes(daemon), "a steering decision", detail=daemon.tail)
 
 
-def wait_withheld(daemon: Daemon, expected: Withheld) -> None:
-    """Wait until steering withholds just this."""
-    wait_decided(daemon)
-    until(
-        lambda: withheld(daemon) == expected,
-        f"{dict(expected)} to be withheld",
-        detail=lambda: (withheld(daemon), outcomes(daemon)),
-    )
+def wait_listed(daemon: Daemon) -> None:
+    """Wait until the daemon has seen the pods that are there: a List that was sent from now on.
+
+    A pod that comes and goes between two Lists counts as one that is about to come, for half a minute.
+    """
+    before = _lists(daemon)
+    until(lambda: _lists(daemon) >= before + 2, "the daemon to ask for two Lists", detail=daemon.tail)
+
+
+def _lists(daemon: Daemon) -> float:
+    return count(daemon, "podresources_calls_total", method="List", code="OK")
