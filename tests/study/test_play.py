@@ -11,6 +11,7 @@ from study.arms import Arm, arms_for
 from study.fate import ADMITTED, Fate
 from study.measures import measure
 from study.play import play
+from study.steering import is_off
 from study.traces import Job, events, generate
 from study.worlds import GPU, VF, WORLDS, World
 
@@ -73,7 +74,30 @@ def test_without_a_topology_manager_cpus_may_be_elsewhere() -> None:
     world = BY_NAME["vf-4x8"]
     spread = Arm(PolicyName.NONE, Enforcement.PREFERRED, Strategy.LEAST_ALLOCATED)
     jobs = [Job(number, FOREVER, {VF: 1, CPU: 4}) for number in range(4)]
-    assert fates(world, spread, *jobs) == [Fate.ALIGNED, *[Fate.ASTRAY] * 3]
+    assert fates(world, spread, *jobs) == [Fate.ALIGNED] * 4  # the plugin puts the VF where the CPUs will be
+    assert Fate.ASTRAY in fates(world, Arm(PolicyName.NONE), *jobs)
+
+
+def test_steering_leaves_several_sizes_to_the_kubelet() -> None:
+    trace = generate(GPUS, 1.2, seed=1, jobs=60)
+    stock = play(GPUS, STOCK, trace, seed=1)
+    for strategy in (Strategy.MOST_ALLOCATED, Strategy.LEAST_ALLOCATED):
+        arm = Arm(SINGLE, Enforcement.STEERING, strategy)
+        assert is_off(GPUS, arm)
+        assert play(GPUS, arm, trace, seed=1) == stock
+
+
+def test_steering_costs_nothing_where_pods_differ_in_what_never_runs_out() -> None:
+    world = BY_NAME["vf-4x8-even"]
+    trace = generate(world, 0.9, seed=1, jobs=120)
+    stock = play(world, STOCK, trace, seed=1)
+    for strategy in (Strategy.MOST_ALLOCATED, Strategy.LEAST_ALLOCATED):
+        arm = Arm(SINGLE, Enforcement.STEERING, strategy)
+        assert not is_off(world, arm)
+        steered = play(world, arm, trace, seed=1)
+        assert steered.jobs == stock.jobs
+        assert steered == play(world, Arm(SINGLE, Enforcement.KUBELET, strategy), trace, seed=1)
+        assert steered.imbalance != stock.imbalance
 
 
 def test_a_socket_is_the_domain_where_each_gpu_has_its_own_node() -> None:

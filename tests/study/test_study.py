@@ -49,6 +49,24 @@ def test_tables_compare_with_their_first_row(capsys: pytest.CaptureFixture[str],
     assert "KEP-6007 least-allocated" in texts
 
 
+def test_steering_has_one_table_with_all_who_place(capsys: pytest.CaptureFixture[str]) -> None:
+    worlds = ("--world", "gpu-2x4-one-size", "--world", "short-gpu-2x4")
+    assert main([*COMMAND[:-2], *worlds, "-o", "markdown"]) == 0
+    table = capsys.readouterr().out.partition("### Steering a stock kubelet\n")[2]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if "|" in line]
+    heading, _, *body = rows
+    assert heading == [
+        *("Node, load", "Policy", "Strategy", "admitted", "aligned", "imbalance", "optimum", "steering")
+    ]
+    assert len({tuple(row[:3]) for row in body}) == len(body) == 12
+    assert all(row[3].count("/") == 3 for row in body)
+    by_key = {tuple(row[:3]): row for row in body}
+    assert by_key["gpu-2x4-one-size, 120%", "best-effort", "most-allocated"][6:] == ["", "+0.0 ±0.0"]
+    short = by_key["short-gpu-2x4, 150%", "single-numa-node", "least-allocated"]
+    assert short[7] == "off"
+    assert 0 < float(short[6]) <= 100
+
+
 def test_bad_numbers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["--seeds", "0"])
