@@ -18,15 +18,12 @@ until a daemon registers again, which begins with everything exposed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from numaplace.daemon.after_grant import GrantFollower, NoSetError
 from numaplace.daemon.exposure import Exposure, PublishedResource
 from numaplace.daemon.hold import KubeletHold
 from numaplace.daemon.keeper import Keeper
-from numaplace.daemon.kubelet_config import KnownKubelet
 from numaplace.daemon.logs import EventLog
 from numaplace.daemon.standstill import BreakerBox, Standstill
 from numaplace.daemon.steered import Basis
@@ -34,6 +31,7 @@ from numaplace.daemon.steering_facts import SteeringFacts
 from numaplace.daemon.steering_log import Passing, SteeringLog
 from numaplace.daemon.steering_pace import Pace
 from numaplace.daemon.steering_settings import SteerSettings
+from numaplace.daemon.steering_status import SteeringStatus as SteeringStatus
 from numaplace.kubelet.poller import Poller
 from numaplace.metrics.labels import SteeringFailure
 from numaplace.metrics.steering import SteeringMetrics
@@ -45,24 +43,6 @@ from numaplace.steering.reasons import Reason, SteeringDecision
 
 RETRY_SECONDS = 5.0
 """A set that could not be delivered is tried again after this time."""
-
-LEAST_PAUSE_SECONDS = 0.01
-
-NOT_TAKEN = "the kubelet did not take a device list in time"
-
-
-@dataclass(frozen=True, slots=True)
-class SteeringStatus:
-    """What is in force. ``held_off_seconds``: how long the circuit breaker stays open; ``None``: closed.
-
-    ``shapes_source`` is ``declared``, ``seen`` or ``none``.
-    """
-
-    known: KnownKubelet
-    decision: SteeringDecision
-    held_off_seconds: float | None
-    trips: int
-    shapes_source: str
 
 
 class Steerer:
@@ -184,11 +164,6 @@ class Steerer:
             self._pace.active()
             self._wake.set()
 
-    @property
-    def withheld(self) -> Mapping[ResourceName, frozenset[int]]:
-        """The set in force."""
-        return self._exposure.withheld
-
     def steered(self, resource: ResourceName, ids: Collection[DeviceId]) -> Prediction | None:
         """Return what the kubelet would have done without steering, where a grant is on other nodes."""
         return self._follower.stock(resource, frozenset(ids))
@@ -214,7 +189,7 @@ class Steerer:
             while True:
                 self._wake.clear()
                 await self._look()
-                await self._pause()
+                await self._pace.wait(self._wake, self._times())
         finally:
             self._running = False
             self._expose(refused(Reason.STATE_UNKNOWN, Passing.STOPPED))
@@ -223,7 +198,7 @@ class Steerer:
         settings = self._settings()
         await self._facts.ask()
         if not settings.on:
-            self._expose(Decided(SteeringDecision()))
+            self._expose(Decided(SteeringDecision()), tell=False)
             self._wake.clear()
             return
         await self._pace.ask_for_list()
@@ -245,8 +220,10 @@ class Steerer:
         terminal = frozenset(self._facts.specs.terminal)
         quiet = self._pace.quiet
         seen = (self._keeper.view, node, shapes, quiet, settings, terminal)
+        if seen == self._seen or self._clock() < self._retry_at:
+            return
         snapshot = self._keeper.snapshot(terminal=terminal)
-        if seen == self._seen or snapshot is None or self._clock() < self._retry_at:
+        if snapshot is None:
             return
         started = self._clock()
         decided = settled_decision(node, snapshot, shapes=shapes, settings=settings.choice)
@@ -256,12 +233,11 @@ class Steerer:
         self._shapes, self._seen = shapes, seen
         if not quiet:
             return
-        self._take(decided, node, shapes)
-        if await self._exposure.change(decided.decision.withheld):
-            self._log.worked()
-        else:
+        try:
+            await self._put(decided, node, shapes)
+        except NoSetError as error:
             self._retry_at = self._clock() + RETRY_SECONDS
-            self._failed(SteeringFailure.UNDELIVERED, NOT_TAKEN)
+            self._failed(error.reason, str(error))
 
     async def _follow(
         self,
@@ -282,21 +258,23 @@ class Steerer:
         if self._settings() is not settings or self._standstill.stands_still(settings):
             return
         self._seen = None
-        self._take(after.decided, after.node, after.shapes)
-        if not await self._exposure.change(after.decided.decision.withheld):
-            raise NoSetError(SteeringFailure.UNDELIVERED, NOT_TAKEN)
-        self._log.worked()
+        await self._put(after.decided, after.node, after.shapes)
 
-    def _take(self, decided: Decided, node: SteeringNode, shapes: ShapesInForce) -> None:
+    async def _put(self, decided: Decided, node: SteeringNode, shapes: ShapesInForce) -> None:
+        """Put a decision in force; ``NoSetError`` if the kubelet does not take the lists in time."""
         self._decided, self._shapes = decided, shapes
         self._basis = None if decided.state is None else Basis(decided.decision, node, decided.state)
         self._log.decided(decided.decision)
+        if not await self._exposure.change(decided.decision.withheld):
+            raise NoSetError(SteeringFailure.UNDELIVERED, "the kubelet did not take a device list in time")
+        self._log.worked()
 
-    def _expose(self, decided: Decided) -> None:
+    def _expose(self, decided: Decided, *, tell: bool = True) -> None:
         """Withhold nothing, from now on and whatever is being changed."""
         self._decided, self._basis, self._seen = decided, None, None
         self._exposure.expose_all()
-        self._log.decided(decided.decision)
+        if tell:
+            self._log.decided(decided.decision)
         self._wake.set()
 
     def _failed(self, reason: SteeringFailure, what: str, exc: BaseException | None = None) -> None:
@@ -304,17 +282,10 @@ class Steerer:
         self._log.failed(reason, what, exc)
         self._expose(refused(Reason.FAILED, what))
 
-    async def _pause(self) -> None:
-        """Wait until something has happened, or is due."""
-        seconds: float | None = None
-        now = self._clock()
-        times = [self._facts.ask_at_seconds]
+    def _times(self) -> Iterator[float | None]:
+        """Yield when to look again though nothing has happened."""
+        yield self._facts.ask_at_seconds
         if self._settings().on:
-            times += [one for one in (*self._standstill.times(), self._retry_at) if one > now]
-            times.append(self._pace.list_at_seconds)
-        due = [one for one in times if one is not None]
-        if due:
-            seconds = max(min(due) - now, LEAST_PAUSE_SECONDS)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+            now = self._clock()
+            yield from (one for one in (*self._standstill.times(), self._retry_at) if one > now)
+            yield self._pace.list_at_seconds

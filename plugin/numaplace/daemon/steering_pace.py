@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from numaplace.daemon.keeper import Keeper
@@ -19,6 +20,7 @@ EXPECTED_SECONDS = 0.05
 LEAST_SECONDS_BETWEEN = 0.2
 LIST_SECONDS = 2.0
 RETRY_SECONDS = 1.0
+LEAST_PAUSE_SECONDS = 0.01
 
 
 class Pace:
@@ -78,3 +80,11 @@ class Pace:
         with suppress(PeerError):
             await self._poller.live(timeout_seconds=LIST_SECONDS)
             self._not_before = self._clock() + LEAST_SECONDS_BETWEEN
+
+    async def wait(self, wake: asyncio.Event, times: Iterable[float | None]) -> None:
+        """Wait until something has happened, or the earliest of these times has come."""
+        due = [one for one in times if one is not None]
+        seconds = max(min(due) - self._clock(), LEAST_PAUSE_SECONDS) if due else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await wake.wait()
