@@ -21,6 +21,7 @@ runc runc
 ip iproute2
 unshare util-linux
 openssl openssl
+jq jq
 shellcheck shellcheck
 /usr/lib/cni/bridge containernetworking-plugins"
 
