@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from chart_tools import ROOT
 from dashboards import CHOSEN, DASHBOARD, TEXT, panels
+from numaplace.metrics import Metrics
 
 EVERY = list(panels())
 # Ids of @grafana/data's value formats.
@@ -99,3 +100,14 @@ def test_only_the_row_of_single_nodes_names_every_node() -> None:
         for target in panel.get("targets", ()):
             by_node = "{{node}}" in target["legendFormat"]
             assert not by_node or target["expr"].startswith("topk(10,"), panel["title"]
+
+
+def test_every_metric_of_the_daemon_is_shown() -> None:
+    metrics = Metrics(version="1.2.3", clock=lambda: 0.0)
+    shown = " ".join(target["expr"] for one in EVERY for target in one["targets"])
+    missing = [
+        name
+        for name in metrics.names()
+        if name.startswith("numaplace") and not re.search(rf"{name}(_bucket)?\{{", shown)
+    ]
+    assert missing == []
