@@ -112,6 +112,19 @@ async def test_pods_of_the_node_count_as_shapes_where_refusals_are_seen(site, ap
         assert home(site, await placed(site, "p1", {GPU: 1})) == {1}
 
 
+async def test_a_pod_that_does_not_ask_us_is_looked_for_when_the_api_server_tells_of_it(site, api):
+    """It takes the CPUs of the only node that is exposed."""
+    async with steered(site, env=env_of(site, api), pollInterval="10m") as served:
+        await watching(served)
+        await placed(site, "p0", {GPU: 1})
+        await quiet(served)
+        assert hidden(site, GPU) == {0}
+        assert home(site, await placed(site, "cpus", {}, cpus=6)) == {1}
+        created(api, "cpus", {})
+        await until(lambda: hidden(site, GPU) == set())
+        assert home(site, await placed(site, "p1", {GPU: 1})) == {0}
+
+
 async def test_without_an_api_server_seen_shapes_are_not_relied_upon(site):
     async with steered(site, steering=NO_DECLARED) as served:
         await placed(site, "p0", {GPU: 1})
