@@ -23,6 +23,11 @@ def shell(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return Shell(site, tmp_path_factory.mktemp("shell"))
 
 
+def test_shellcheck_finds_nothing(shell: Shell) -> None:
+    scripts = (REPOSITORY / "kubectl-plugin").iterdir()
+    shell(f"shellcheck {' '.join(str(path) for path in scripts)}")
+
+
 def test_kubectl_knows_the_plugin(shell: Shell) -> None:
     assert "kubectl-numaplace" in shell("kubectl plugin list").out
     assert "who holds what" in shell("kubectl numaplace --help").out
