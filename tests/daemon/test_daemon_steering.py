@@ -99,6 +99,20 @@ async def test_the_list_has_left_before_allocate_is_answered(site):
         following.cancel()
 
 
+async def test_a_list_that_comes_between_the_look_and_the_devices_splits_no_pod(site):
+    """The Topology Manager has chosen NUMA node 0, its devices are hidden then, and the kubelet offers all."""
+    async with steered(site), site.plugin(GPU) as stub:
+        await placed(site, "p0", {GPU: 1})
+        assert hidden(site, GPU) == {0}
+        free = [one for one, nodes in published(site, GPU).items() if one in site.truth]
+        free = [one for one in free if one not in site.kubelet._node.devices.in_use(GPU)]
+        ask = pb.ContainerPreferredAllocationRequest(available_deviceIDs=free, allocation_size=2)
+        answer = await stub.GetPreferredAllocation(
+            pb.PreferredAllocationRequest(container_requests=[ask]), timeout=5
+        )
+        assert {site.truth[one] for one in answer.container_responses[0].deviceIDs} == {0}
+
+
 async def test_nothing_is_sent_when_nothing_has_changed(site):
     async with steered(site) as served, site.plugin(GPU) as stub:
         await placed(site, "p", {GPU: 1})

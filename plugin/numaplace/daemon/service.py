@@ -21,10 +21,13 @@ from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import ContainerEdits, Device, combine
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.placement.index import index_devices
-from numaplace.steering.shaping import published_nodes
+from numaplace.steering.shaping import looked_at, published_nodes
 
 SETTLE_SECONDS = 2.0
 """Time to the next look when a device has changed and the change is not believed yet."""
+
+LOOK_SECONDS = 1.0
+"""Longer than from the Topology Manager's look at a container to the question which devices it gets."""
 
 
 def _shown(device: Device, nodes: tuple[int, ...]) -> Device:
@@ -85,6 +88,8 @@ class ResourceService:
         self._inventory = Inventory()
         self._board = DeviceBoard()
         self._real: tuple[Device, ...] = ()
+        self._withheld: frozenset[int] = frozenset()
+        self._withheld_last: tuple[frozenset[int], float] = (frozenset(), 0.0)
         self._answered: tuple[frozenset[DeviceId], float] = (frozenset(), 0.0)
         self._index = index_devices(())
         self._told: frozenset[LeftOut | str] = frozenset()
@@ -127,6 +132,10 @@ class ResourceService:
         """Answer GetPreferredAllocation."""
         self._steering.active()
         asked_at_seconds = self._clock()
+        nodes, withheld_at_seconds = self._withheld_last
+        if nodes and asked_at_seconds - withheld_at_seconds < LOOK_SECONDS:
+            hidden = {device.id: device.nodes for device in self._hidden}
+            available = tuple(looked_at(available, must_include, size, hidden=hidden, nodes=nodes))
         answer = await self._decider.decide(
             Ask(self._resource, available, must_include, size, self._index, self._settings())
         )
@@ -162,6 +171,10 @@ class ResourceService:
 
         Return whether the list is another one now.
         """
+        more = withheld - self._withheld
+        if more:
+            self._withheld_last = (more, self._clock())
+        self._withheld = withheld
         devices = self._real
         if withheld:
             devices = tuple(
@@ -178,9 +191,13 @@ class ResourceService:
 
     def withheld_per_node(self) -> Mapping[int, int]:
         """Return how many devices of each NUMA node are published without topology now."""
+        return Counter(node for device in self._hidden for node in device.nodes)
+
+    @property
+    def _hidden(self) -> Iterator[Device]:
+        """The devices that are published without topology now, as they are."""
         shown = {device.id: device.nodes for device in self._board.current.devices}
-        hidden = (device for device in self._real if device.nodes and not shown.get(device.id))
-        return Counter(node for device in hidden for node in device.nodes)
+        return (device for device in self._real if device.nodes and not shown.get(device.id))
 
     async def rescan(self) -> None:
         """Look at the host once, and publish what changed."""

@@ -21,6 +21,27 @@ def published_nodes(device: Device, *, in_use: bool, withheld: AbstractSet[int])
     return ()
 
 
+def looked_at(
+    available: Collection[DeviceId],
+    must_include: Collection[DeviceId],
+    size: int,
+    *,
+    hidden: Mapping[DeviceId, tuple[int, ...]],
+    nodes: AbstractSet[int],
+) -> Collection[DeviceId]:
+    """Return the offered devices that the Topology Manager chose, if ``nodes`` were withheld after it had.
+
+    It chooses before the kubelet asks for devices; in between a list may arrive that hides those of the NUMA
+    node that it chose. Then the kubelet finds too few there and offers all that are free, hidden ones too,
+    which it never does otherwise under a policy that steering acts on (device manager, devicesToAllocate).
+    CPUs and memory come from the chosen node all the same. ``hidden`` are the devices that are published
+    without topology now, and their NUMA nodes.
+    """
+    musts = frozenset(must_include)
+    chosen = [id_ for id_ in available if id_ in musts or not nodes.isdisjoint(hidden.get(id_, ()))]
+    return chosen if len(chosen) >= size and len(chosen) > len(musts) else available
+
+
 def published(
     devices: Mapping[DeviceId, Device], *, in_use: Collection[DeviceId], withheld: AbstractSet[int]
 ) -> dict[DeviceId, tuple[int, ...]]:
