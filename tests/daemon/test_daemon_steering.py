@@ -100,7 +100,7 @@ async def test_the_list_has_left_before_allocate_is_answered(site):
 
 
 async def test_a_list_that_comes_between_the_look_and_the_devices_splits_no_pod(site):
-    """The Topology Manager has chosen NUMA node 0, its devices are hidden then, and the kubelet offers all."""
+    """The Topology Manager has chosen NUMA node 0; then its devices are hidden. So the kubelet offers all."""
     async with steered(site), site.plugin(GPU) as stub:
         await placed(site, "p0", {GPU: 1})
         assert hidden(site, GPU) == {0}
