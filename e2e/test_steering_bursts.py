@@ -126,7 +126,7 @@ def imbalance(site: EquippedNode, found: Sequence[Landing]) -> int:
     return max(each) - min(each)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("setup", BURSTS, indirect=True)
 def test_burst(site: EquippedNode, setup: Setup, report: Report) -> None:
     with site.alone():
@@ -193,7 +193,7 @@ def play(site: EquippedNode, rounds: Sequence[Round]) -> list[Landing]:
     return found
 
 
-@pytest.mark.timeout(400 + 2 * OPERATIONS)
+@pytest.mark.timeout(600 + 2 * OPERATIONS)
 @pytest.mark.parametrize("setup", CHURNS, indirect=True)
 def test_creates_and_deletes(site: EquippedNode, setup: Setup, report: Report) -> None:
     rounds = rounds_of(OPERATIONS, seed=7)

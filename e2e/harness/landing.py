@@ -10,7 +10,7 @@ from harness.equipped import EquippedNode
 from harness.pods import Pod
 from harness.waiters import until
 
-SETTLE_SECONDS = 90.0
+SETTLE_SECONDS = 240.0
 
 
 @dataclass(frozen=True, slots=True)
