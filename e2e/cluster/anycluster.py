@@ -24,7 +24,8 @@ class Node:
 
     ``device_plugins`` is the kubelet's folder of sockets, ``manifests`` the one of its static pods. ``fetch``
     gets a URL as from the node, also that of a pod. ``kubelet_with`` has the kubelet run with other settings
-    (of its configuration file) while a block runs; daemons then have to be made anew.
+    (of its configuration file) while a block runs; daemons then have to be made anew. ``kill`` ends a
+    container at once, by its id at the container runtime.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Node:
     device_plugins: Path
     manifests: Path
     fetch: Callable[[str], str]
+    kill: Callable[[str], None]
     kubelet_with: Callable[[Mapping[str, object]], AbstractContextManager[None]]
 
 

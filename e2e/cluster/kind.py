@@ -31,6 +31,7 @@ mkdir -p /etc/kubernetes/manifests
 while read -r path; do mkdir -p "${path%/*}"; [ -e "$path" ] || mknod -m 666 "$path" c 1 3; done
 """
 
+_KILL = ("ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", "SIGKILL")
 _TREES = ("bus", "class", "devices", "kernel")
 
 
@@ -89,9 +90,17 @@ def _node(container: str, trees: Path) -> Node:
         pod_resources=root / _KUBELET / "pod-resources/kubelet.sock",
         device_plugins=root / _KUBELET / "device-plugins",
         manifests=root / "etc/kubernetes/manifests",
+        kill=lambda one: _in(container, *_KILL, one),
         kubelet_with=lambda settings: _kubelet_with(settings, container, root),
-        fetch=lambda url: _run("docker", "exec", container, "curl", "--silent", "--fail", url),
+        fetch=lambda url: _fetch(container, url),
     )
+
+
+def _fetch(container: str, url: str) -> str:
+    try:
+        return _in(container, "curl", "--silent", "--fail", url)
+    except AssertionError as error:
+        raise ConnectionError(url) from error
 
 
 @contextlib.contextmanager
@@ -106,10 +115,10 @@ def _kubelet_with(settings: Mapping[str, object], container: str, root: Path) ->
 
 
 def _restart_kubelet(configuration: str, container: str, root: Path) -> None:
-    _run("docker", "exec", container, "systemctl", "stop", "kubelet")
+    _in(container, "systemctl", "stop", "kubelet")
     forget_policies(root / _KUBELET)
     (root / KUBELET_CONFIGURATION.removeprefix("/")).write_text(configuration)
-    _run("docker", "exec", container, "systemctl", "start", "kubelet")
+    _in(container, "systemctl", "start", "kubelet")
     socket = root / _KUBELET / "pod-resources/kubelet.sock"
     until(lambda: answers(socket), f"the kubelet of {container}", limit_seconds=60)
 
@@ -117,12 +126,12 @@ def _restart_kubelet(configuration: str, container: str, root: Path) -> None:
 @contextlib.contextmanager
 def _api_server_away(api: Api) -> Iterator[None]:
     """Take away the manifest of the API server, a static pod; put it back when the block ends."""
-    _run("docker", "exec", _API_SERVER, "mv", _MANIFEST, _ASIDE)
+    _in(_API_SERVER, "mv", _MANIFEST, _ASIDE)
     try:
         until(lambda: not _answers(api), "the API server to be away", limit_seconds=60)
         yield
     finally:
-        _run("docker", "exec", _API_SERVER, "mv", _ASIDE, _MANIFEST)
+        _in(_API_SERVER, "mv", _ASIDE, _MANIFEST)
         until(lambda: _answers(api), "the API server to be ready again", limit_seconds=120)
 
 
@@ -131,6 +140,10 @@ def _answers(api: Api) -> bool:
         return api.text("/readyz") == "ok"
     except (OSError, ApiError):
         return False
+
+
+def _in(container: str, *command: str) -> str:
+    return _run("docker", "exec", container, *command)
 
 
 def _run(*command: str, text: str = "", folder: Path | None = None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cluster.anycluster import Cluster, Node
 from cluster.controlplane import ControlPlane, control_plane
-from cluster.kubelet import DEVICE_PLUGINS, POD_RESOURCES, Kubelet, kubelet
+from cluster.kubelet import DEVICE_PLUGINS, POD_RESOURCES, kubelet
 from cluster.nodes import NodeSpec, Space, space
 from cluster.runtime import containerd, write_sandbox_image
 from cluster.trees import NUMA_NODES, simulated_hardware
@@ -49,11 +49,11 @@ def local_cluster(binaries: Binaries, scratch: Path) -> Iterator[Cluster]:
         )
         spaces = [stack.enter_context(space(spec, scratch)) for spec in specs]
         images = (sandbox, binaries.image)
-        kubelets = [_start_node(stack, binaries, one, plane=plane, images=images) for one in spaces]
+        nodes = [_start_node(stack, binaries, one, plane=plane, images=images) for one in spaces]
         yield Cluster(
             api=plane.api,
             kubeconfig=plane.kubeconfig("admin"),
-            nodes=tuple(map(_node, spaces, kubelets)),
+            nodes=tuple(nodes),
             api_server_away=plane.api_server_away,
         )
 
@@ -65,12 +65,9 @@ def _start_node(
     *,
     plane: ControlPlane,
     images: Sequence[Path],
-) -> Kubelet:
+) -> Node:
     runtime = stack.enter_context(containerd(binaries.containerd, space, images=images))
-    return stack.enter_context(kubelet(space, plane=plane, runtime_socket=runtime.socket))
-
-
-def _node(space: Space, kubelet: Kubelet) -> Node:
+    running = stack.enter_context(kubelet(space, plane=plane, runtime_socket=runtime.socket))
     return Node(
         name=space.spec.name,
         hardware=simulated_hardware(space.folder / "host"),
@@ -78,7 +75,8 @@ def _node(space: Space, kubelet: Kubelet) -> Node:
         device_plugins=space.outside(DEVICE_PLUGINS),
         manifests=space.folder / "manifests",
         fetch=_fetch,
-        kubelet_with=kubelet.running_with,
+        kill=runtime.kill,
+        kubelet_with=running.running_with,
     )
 
 

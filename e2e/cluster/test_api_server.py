@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 from cluster.api import Json
-from cluster.testsite import Site
+from cluster.testsite import NodeSite, Site
 from harness.flows import run_one_by_one
 from harness.hardware import AMD, NVIDIA, VF
 from harness.pods import Container, Pod, unique
@@ -59,7 +59,7 @@ def test_placement_goes_on_without_the_api_server(site: Site, static_pods: list[
 
     for one in site.nodes:
         until(
-            lambda one=one: one.metrics(one.metrics_url())["numaplace_cluster_watch_connected"] == 1,
+            lambda one=one: _watches(one),
             f"pods to be watched again on {one.name}",
             limit_seconds=60,
             detail=one.daemon_log,
@@ -78,6 +78,42 @@ def test_placement_goes_on_without_the_api_server(site: Site, static_pods: list[
     after = Pod.of(unique("after"), {AMD: 1})
     run_one_by_one(node, [after], limit_seconds=60)
     assert [one["request"] for one in node.decisions(after.name)] == [{AMD: 1}]
+
+
+def test_daemon_starts_without_the_api_server(site: Site, static_pods: list[Pod]) -> None:
+    """The kubelet starts its container again; what the former daemon has registered is taken over."""
+    site.configure("most-allocated")
+    node = site.node
+    container, url = node.daemon_container(), node.metrics_url()
+    before, *after = static_pods[: len(static_pods) // 2]
+    with site.api_server_away():
+        node.create_static(before)
+        until(lambda: node.held().get(node.static_name(before)), "the first pod", limit_seconds=60)
+        node.kill(container)
+        until(lambda: _is_new(node, url), "the next daemon", limit_seconds=60)
+        until(node.has_all_devices, "its devices at the kubelet", limit_seconds=30)
+        for pod in after:
+            node.create_static(pod)
+            until(lambda pod=pod: node.held().get(node.static_name(pod)), pod.name, limit_seconds=60)
+        placed = node.placement()
+    assert len(frozenset.union(*(placed.nodes(node.static_name(pod)) for pod in (before, *after)))) == 1
+    until(lambda: node.daemon_container() != container, "the status to have the container", limit_seconds=30)
+    until(lambda: _watches(node), "pods to be watched", limit_seconds=60, detail=node.daemon_log)
+
+
+def _is_new(node: NodeSite, url: str) -> bool:
+    """Whether the daemon that answers has not been connected to the API server, and serves all resources."""
+    try:
+        metrics = node.metrics(url)
+    except OSError:
+        return False
+    registered = [number for series, number in metrics.items() if series.startswith("numaplace_registered{")]
+    watched = metrics.get('numaplace_cluster_watch_calls_total{call="watch",code="OK"}', 0)
+    return not watched and bool(registered) and all(registered)
+
+
+def _watches(node: NodeSite) -> bool:
+    return node.metrics(node.metrics_url())["numaplace_cluster_watch_connected"] == 1
 
 
 def _troubles(lines: list[Json]) -> list[str]:

@@ -33,6 +33,7 @@ class NodeSite(ClusterNodes):
         self.hardware: Hardware = node.hardware
         self._device_plugins = node.device_plugins
         self._fetch = node.fetch
+        self.kill = node.kill
         self.kubelet_with = node.kubelet_with
         self._kubectl = kubectl
 
@@ -74,6 +75,12 @@ class NodeSite(ClusterNodes):
     def execute(self, *command: str) -> str:
         """Run a command in the daemon's container."""
         return self._kubectl("exec", self.daemon_pod(), "--", *command)
+
+    def daemon_container(self) -> str:
+        """The id of the daemon's container at the container runtime."""
+        (pod,) = self._daemon_pods()
+        (status,) = pod["status"]["containerStatuses"]
+        return str(status["containerID"]).removeprefix("containerd://")
 
     def daemon_log(self) -> list[Json]:
         """What the node's daemon has logged, line after line."""
