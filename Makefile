@@ -51,6 +51,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 	proto/generate.sh --check
 	$(BIN)/python charts/schema.py --check
+	$(BIN)/python -m charts.dashboard --check
 
 fix: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -68,11 +69,13 @@ proto: $(STAMP)
 # The chart's schema of the daemon's configuration, from the daemon's own model.
 schema: $(STAMP)
 	$(BIN)/python charts/schema.py
+	$(BIN)/python -m charts.dashboard
 
 # Rewrites the locked dependencies (needs `uv` on the PATH).
 lock:
 	uv pip compile --quiet --upgrade pyproject.toml --generate-hashes --no-header --python-version 3.11 -o requirements/run.lock
 	echo 'setuptools>=77' | uv pip compile --quiet --upgrade - --generate-hashes --no-header --python-version 3.11 -o requirements/build.lock
+	echo 'cyclonedx-bom>=7.5' | uv pip compile --quiet --upgrade - --generate-hashes --no-header --python-version 3.11 -o requirements/sbom.lock
 	uv pip compile --quiet --upgrade pyproject.toml --extra dev --generate-hashes --no-header --python-version 3.11 -c requirements/run.lock -o requirements/dev.lock
 
 clean:
