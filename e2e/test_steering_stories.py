@@ -23,7 +23,8 @@ from harness.equipped import EquippedNode
 from harness.flows import run_one_by_one
 from harness.landing import Landing, land, landings, vanish
 from harness.logs import LogKeeper
-from harness.pods import Pod
+from harness.podresources import Held
+from harness.pods import Container, Pod, unique
 from harness.report import Report
 from harness.scenario_node import Scenario, fill, load_case, merged, pod_of, scenario_node
 from harness.steering import Withheld, count, wait_listed
@@ -135,13 +136,6 @@ def single(tools: Tools, scratch: Path, logs: LogKeeper) -> Iterator[EquippedNod
         yield site
 
 
-@pytest.fixture(scope="module")
-def best_effort(tools: Tools, scratch: Path, logs: LogKeeper) -> Iterator[EquippedNode]:
-    scenario = merged(STORIES, STORY_VARIANTS["1 under best-effort"])
-    with scenario_node(tools, scratch, scenario, logs=logs) as site:
-        yield site
-
-
 @pytest.mark.parametrize(
     "name", steered({n: STORY_VARIANTS[n] for n in by_policy(STORY_VARIANTS, "single-numa-node")})
 )
@@ -152,9 +146,56 @@ def test_user_story(single: EquippedNode, name: str, tmp_path: Path, report: Rep
     assert_as_expected(found, STORY_VARIANTS[name]["expect"])
 
 
-def test_user_story_1_under_best_effort(best_effort: EquippedNode, tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["best-effort", "restricted"])
+def test_user_story_1_under_another_policy(
+    policy: str, tools: Tools, scratch: Path, tmp_path: Path, logs: LogKeeper
+) -> None:
     variant = STORY_VARIANTS["1 under best-effort"]
-    assert_as_expected(tell(best_effort, merged(STORIES, variant), tmp_path), variant["expect"])
+    scenario = merged(STORIES, {**variant, "kubelet": {"topologyManagerPolicy": policy}})
+    with scenario_node(tools, scratch, scenario, logs=logs) as site:
+        assert_as_expected(tell(site, scenario, tmp_path), variant["expect"])
+
+
+HALF = {"intel.com/vf": 1, "cpu": 2, "memory": "1Gi"}
+WHOLE = {"intel.com/vf": 2, "cpu": 4, "memory": "2Gi"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "request_", "expected"),
+    [
+        # The NUMA nodes of both containers, pod after pod.
+        pytest.param("container", HALF, [(0, 1), (2, 3), (0, 1)], id="container"),
+        pytest.param("pod", WHOLE, [(0, 0), (1, 1), (2, 2)], id="pod"),
+    ],
+)
+def test_interaction_with_scope(
+    scope: str,
+    request_: Scenario,
+    expected: list[tuple[int, int]],
+    tools: Tools,
+    scratch: Path,
+    logs: LogKeeper,
+) -> None:
+    """Container scope spreads the containers of one pod; pod scope keeps them together."""
+    scenario = merged(STORIES, {"kubelet": {"topologyManagerScope": scope}})
+    taken: set[int] = set()
+    with (
+        scenario_node(tools, scratch, scenario, logs=logs) as site,
+        site.daemon("least-allocated", steering={"requests": [request_]}) as daemon,
+    ):
+        for pair in expected:
+            site.wait_withheld(daemon, {"intel.com/vf": frozenset(taken)} if taken else {})
+            pod = Pod(unique("two"), tuple(Container(name, HALF) for name in ("a", "b")))
+            land(site, [pod])
+            boxes = site.node.held()[pod.name]
+            assert [nodes_of(site, boxes[name]) for name in ("a", "b")] == [(node,) for node in pair]
+            taken = (taken | set(pair)) if len(taken | set(pair)) < 4 else set()
+
+
+def nodes_of(site: EquippedNode, box: Held) -> tuple[int, ...]:
+    node_of_cpu = site.node.topology.node_of_cpu()
+    devices = {site.hardware.node_of[id_] for ids in box.devices.values() for id_ in ids}
+    return tuple(sorted(devices | {node_of_cpu[cpu] for cpu in box.cpus}))
 
 
 def test_user_stories_1_and_3_of_the_kubelet_alone(single: EquippedNode) -> None:
@@ -198,3 +239,17 @@ def test_user_story_2_under_policy_none(tools: Tools, scratch: Path, logs: LogKe
             run_one_by_one(site.node, pods[3:])
             nodes = {tuple(one.devices) for one in landings(site, pods[1:])}
         assert len(nodes) == 1, "all jobs' devices are on one NUMA node"
+
+
+def test_worked_example_1_under_policy_none(tools: Tools, scratch: Path, logs: LogKeeper) -> None:
+    """With no request declared steering stays off; without a Topology Manager GPUs alone decide on GPUs."""
+    scenario = merged(EXAMPLES["example-1"][0], {"kubelet": {"topologyManagerPolicy": "none"}})
+    (step,) = scenario["steps"]
+    found = {}
+    with scenario_node(tools, scratch, scenario, logs=logs) as site:
+        shares = fill(site, scenario["allocated"])
+        for strategy in ("most-allocated", "least-allocated"):
+            with site.daemon(strategy, weights="cpu=0,memory=0", keep=shares):
+                (landing,) = land(site, [pod_of(step["create"])])
+                found[strategy] = landing.devices
+    assert found == {"most-allocated": {1}, "least-allocated": {0}}
