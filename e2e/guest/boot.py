@@ -38,6 +38,11 @@ class Guest:
     folder: Path
     boot_seconds: float
 
+    @property
+    def image_device(self) -> str:
+        """Where the guest has the archive of the daemon's image."""
+        return "/dev/vde"
+
     def load(self, *modules: str) -> None:
         """Load kernel modules with what they need."""
         for name in modules:

@@ -8,12 +8,13 @@
 #                             agent and kernel modules
 #   image                     the image's archive, to run the daemon as a container
 #   agent                     the file, which is also the workload
+#   helm                      the file
 set -euo pipefail
 cd "$(dirname "$0")"
 cache=${NUMAPLACE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/numaplace}/e2e
 
 packages=$(./packages.sh)
-cluster=$(../cluster/build.sh kubelet containerd)
+cluster=$(../cluster/build.sh kubelet containerd helm)
 image=$(../cluster/image.sh)
 built() { sed -n "s/^$1=//p" <<<"$cluster"; }
 
@@ -24,7 +25,7 @@ if [ ! -x "$agent" ]; then
     mv "$agent.part" "$agent"
 fi
 
-printf 'packages=%s\nimage=%s\nagent=%s\n' "$packages" "$image" "$agent"
+printf 'packages=%s\nimage=%s\nagent=%s\nhelm=%s\n' "$packages" "$image" "$agent" "$(built helm)"
 containerd=$(built containerd)
 ../../.venv/bin/python images.py "$packages" "$cache" "$image" init.sh agent="$agent" kubelet="$(built kubelet)" \
     containerd="$containerd/containerd" containerd-shim-runc-v2="$containerd/containerd-shim-runc-v2" ctr="$containerd/ctr"

@@ -80,7 +80,7 @@ class Agent:
     def send_signal(self, pid: int, number: signal.Signals) -> None:
         self._ask("POST", f"/signal?pid={pid}&number={int(number)}")
 
-    def _ask(self, method: str, path: str, body: object = None, *, limit_seconds: float = 30) -> bytes:
+    def _ask(self, method: str, path: str, body: object = None, *, limit_seconds: float = 60) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=limit_seconds)
         with contextlib.closing(connection):
             content = body if isinstance(body, str | bytes | None) else json.dumps(body)

@@ -18,9 +18,9 @@ from guest.machine import DAEMON_PORT
 from harness.waiters import until
 
 CONFIGURATION = "/etc/numaplace.yaml"
-READY_SECONDS = 90
+READY_SECONDS = 240
 # A guest without KVM is 15 times slower than a node: what is waited for here takes its time.
-_DEFAULTS: Mapping[str, object] = {
+BASE: Mapping[str, object] = {
     "deadline": "10s",
     "rescanInterval": "3s",
     "cluster": {"enabled": False},
@@ -41,7 +41,7 @@ class GuestDaemon:
 
     def use(self, config: Mapping[str, object]) -> None:
         """Have a daemon with this configuration: by a reload if one runs. Returns when it is in force."""
-        text = yaml.safe_dump({**_DEFAULTS, **config}, sort_keys=False)
+        text = yaml.safe_dump({**BASE, **config}, sort_keys=False)
         if self.alive and text == self._config:
             return
         self._guest.agent.write(CONFIGURATION, text)

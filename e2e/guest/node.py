@@ -8,11 +8,11 @@ import json
 import tarfile
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import yaml
@@ -26,11 +26,14 @@ from harness.podresources import Held
 from harness.pods import Pod
 from harness.waiters import until
 
+T = TypeVar("T")
+
 NODE_NAME = "n1"
 STATE = "/var/lib/kubelet"
 MANIFESTS = "/run/manifests"
 CONFIGURATION = "/run/kubelet.yaml"
 ASK_SECONDS = 0.5
+PATIENCE_SECONDS = 60
 WORKLOAD = "localhost/probe:e2e"
 _RUNTIME_SOCKET = "/run/containerd/containerd.sock"
 
@@ -84,7 +87,7 @@ class Runtime:
         until(
             self._answers,
             "containerd to answer",
-            limit_seconds=90,
+            limit_seconds=180,
             every_seconds=0.5,
             detail=self._process.tail,
         )
@@ -131,7 +134,7 @@ class GuestNode:
         until(
             self._ready,
             "the kubelet to be ready",
-            limit_seconds=120,
+            limit_seconds=240,
             every_seconds=0.5,
             detail=self.process.tail,
         )
@@ -146,7 +149,7 @@ class GuestNode:
         assert self.process is not None
         assert self.process.exit_code is None, f"the kubelet ended: {self.process.tail()}"
         try:
-            self.held()
+            podresources.list_pods(self._pod_resources)
             self._ask_pods()
         except (grpc.RpcError, OSError):
             return False
@@ -156,10 +159,11 @@ class GuestNode:
         manifest: Any = pod.manifest()
         for container in [*manifest["spec"]["initContainers"], *manifest["spec"]["containers"]]:
             container |= {"image": WORKLOAD, "command": ["/agent", "probe"]}
-        self._created.add(pod.name)
         self.create_manifest(pod.name, manifest)
 
     def create_manifest(self, name: str, manifest: Mapping[str, object]) -> None:
+        """Hand over a pod as it is."""
+        self._created.add(name)
         self.guest.agent.write(f"{MANIFESTS}/{name}.json", json.dumps(manifest))
 
     def delete(self, name: str) -> None:
@@ -181,7 +185,7 @@ class GuestNode:
         # Flows ask far more often than is good for a kubelet that is emulated, too.
         now = time.monotonic()
         if now >= self._asked_at + ASK_SECONDS:
-            self._statuses = self._ask_pods()
+            self._statuses = _patiently(self._ask_pods)
             self._asked_at = now
         return self._statuses
 
@@ -196,21 +200,21 @@ class GuestNode:
         return f"127.0.0.1:{self.guest.ports[POD_RESOURCES_PORT]}"
 
     def held(self) -> dict[str, dict[str, Held]]:
-        pods = podresources.list_pods(self._pod_resources)
+        pods = _patiently(lambda: podresources.list_pods(self._pod_resources))
         return {name.removesuffix(f"-{NODE_NAME}"): held for name, held in pods.items()}
 
     def allocatable(self) -> dict[str, frozenset[str]]:
         """The healthy devices that the kubelet knows, per resource."""
-        return podresources.allocatable_devices(self._pod_resources)
+        return _patiently(lambda: podresources.allocatable_devices(self._pod_resources))
 
     def numa_nodes(self) -> dict[str, dict[str, tuple[int, ...]]]:
         """The NUMA nodes of each healthy device that the kubelet knows, per resource."""
-        return podresources.allocatable_numa_nodes(self._pod_resources)
+        return _patiently(lambda: podresources.allocatable_numa_nodes(self._pod_resources))
 
     def given(self, pod: str, container: str) -> Inside:
         """What the container says that it sees."""
         pattern = f"/var/log/pods/default_{pod}-{NODE_NAME}_*/{container}/*.log"
-        log = until(lambda: self.guest.agent.read(pattern), f"the report of {pod}", limit_seconds=60)
+        log = until(lambda: self.guest.agent.read(pattern), f"the report of {pod}", limit_seconds=120)
         # The container runtime's own format: time, stream, whether the line is complete, line.
         text = "".join(line.split(" ", 3)[3] for line in log.splitlines())
         return Inside(**json.loads(text))
@@ -219,13 +223,27 @@ class GuestNode:
         """Delete every pod and wait until the kubelet has forgotten them."""
         for name in tuple(self._created):
             self.delete(name)
+        if self.process is None or self.process.exit_code is not None:
+            return
         until(
-            lambda: not self._ask_pods() and not self.held(),
+            lambda: not _patiently(self._ask_pods) and not self.held(),
             "the kubelet to forget all pods",
-            limit_seconds=120,
+            limit_seconds=240,
             every_seconds=0.5,
             detail=lambda: sorted(self._pods()),
         )
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Ask a kubelet that runs; it may take longer than the call's own limit, when all is busy."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return ask()
+        except (grpc.RpcError, OSError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(ASK_SECONDS)
 
 
 def _configuration(options: KubeletOptions) -> dict[str, object]:

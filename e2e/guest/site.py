@@ -22,7 +22,8 @@ SOURCES: Mapping[str, Mapping[str, object]] = {
     NET: {"sriov": {"vendors": ["8086"], "devices": ["10ca"], "drivers": ["igbvf"]}},
     VFIO: {"sriov": {"drivers": ["vfio-pci"]}},
 }
-POD_SECONDS = 90.0
+POD_SECONDS = 240.0
+LIMIT_SECONDS = 120.0
 
 _VIRTIO = ("virtio-gpu-pci", "virtio-gpu-pci")
 TWO_NODES = Machine((NumaNode(cpus=3, displays=_VIRTIO), NumaNode(cpus=3, displays=(*_VIRTIO, "ati-vga"))))
@@ -82,7 +83,7 @@ class Site:
             until(
                 lambda name=name: self.daemon.metric("numaplace_registered", resource=name) == 1,
                 f"{name} to be registered",
-                limit_seconds=60,
+                limit_seconds=LIMIT_SECONDS,
                 detail=self.daemon.tail,
             )
         return self.daemon
@@ -92,7 +93,7 @@ class Site:
         until(
             lambda: self.node.numa_nodes().get(resource, {}) == expected,
             f"the kubelet to have {len(expected)} devices of {resource}",
-            limit_seconds=60,
+            limit_seconds=LIMIT_SECONDS,
             every_seconds=0.3,
             detail=lambda: (self.node.numa_nodes().get(resource), self.daemon.tail()),
         )
