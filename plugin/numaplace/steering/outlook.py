@@ -46,9 +46,13 @@ class Budget:
 
     def spend(self, cost: int) -> None:
         """Count ``cost`` predictions; raises ``OutOfBudgetError`` beyond the limit."""
+        self.demand(cost)
+        self.spent += cost
+
+    def demand(self, cost: int) -> None:
+        """Raise ``OutOfBudgetError`` if ``cost`` more would be beyond the limit."""
         if self.spent + cost > self.limit:
             raise OutOfBudgetError
-        self.spent += cost
 
 
 REFUSED = Prediction(admitted=False, reason=TOPOLOGY_AFFINITY_ERROR)
@@ -66,6 +70,8 @@ class Outlook:
         self._node = node
         self._strategic = strategic
         self._budget = budget
+        masks = (1 << len(node.topology.nodes)) - 1
+        self._plain_cost = PLAIN_COST + masks * masks // PLAIN_MASK_PAIRS_PER_PREDICTION
         self._single = node.policy == PolicyName.SINGLE_NUMA_NODE
         self._static = node.cpu if isinstance(node.cpu, StaticCpuPolicy) else None
         self._by_socket = self._static is not None and self._static.options.align_by_socket
@@ -97,6 +103,21 @@ class Outlook:
                 demand, NOTHING_WITHHELD, criteria=self._scored, options=self._strategic
             )
         return found
+
+    def foresee(self, demands: Iterable[Demand]) -> None:
+        """Raise ``OutOfBudgetError`` at once where what the shapes need at least goes beyond the budget.
+
+        That is a plain prediction without and one with the strategy, for each that needs them.
+        """
+        self._budget.demand(2 * self._plain_cost * sum(map(self._needs_plain, demands)))
+
+    def _needs_plain(self, demand: Demand) -> bool:
+        if self._never_fits(demand):
+            return False
+        if self._by_socket or not self.tables.holds_memory(demand.memory):
+            return True
+        masks, _ = self._common(demand, NOTHING_WITHHELD)
+        return masks is not None and not masks and self._node.policy == PolicyName.BEST_EFFORT
 
     def _criteria(self, options: PolicyOptions) -> Criteria:
         return criteria_for(
@@ -219,6 +240,5 @@ class Outlook:
         return full
 
     def _plain(self, demand: Demand, withheld: Withheld, options: PolicyOptions) -> Prediction:
-        masks = (1 << len(self._node.topology.nodes)) - 1
-        self._budget.spend(PLAIN_COST + masks * masks // PLAIN_MASK_PAIRS_PER_PREDICTION)
+        self._budget.spend(self._plain_cost)
         return predict(self._node, self.state, demand.shape, withheld=withheld, options=options)

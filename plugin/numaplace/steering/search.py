@@ -76,6 +76,7 @@ class Search:
             for demand in demands
         }
         self._resources = sorted({one for found in self._steered.values() for one in found})
+        outlook.foresee(demands)
         self._wanted = {demand: outlook.wanted(demand) for demand in demands}
         self._open = dict.fromkeys(self._resources, 0)
         self._uses: Counter[ResourceName] = Counter()
