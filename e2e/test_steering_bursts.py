@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -126,26 +126,53 @@ def imbalance(site: EquippedNode, found: Sequence[Landing]) -> int:
     return max(each) - min(each)
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What became of the pods, and what the daemon says of it; ``trips`` of the circuit breaker."""
+
+    found: Sequence[Landing]
+    seconds: float
+    told: str = ""
+    trips: float = 0.0
+
+    def __str__(self) -> str:
+        places = dict(sorted(per_node(self.found).items()))
+        return f"{self.seconds:.0f} s, pods per NUMA node {places}{self.told}"
+
+
+def alone(site: EquippedNode, pods: Callable[[], list[Landing]]) -> Run:
+    """Run the pods with plugins that only list the devices."""
+    with site.alone():
+        started = time.monotonic()
+        return Run(pods(), time.monotonic() - started)
+
+
+def steered(site: EquippedNode, pods: Callable[[], list[Landing]], **settings: Any) -> Run:
+    """Run the pods with a daemon that steers, least allocated first."""
+    with site.daemon("least-allocated", **settings) as daemon:
+        wait_decided(daemon)
+        started = time.monotonic()
+        found = pods()
+        seconds = time.monotonic() - started
+        decisions = count(daemon, "steering_prediction_duration_seconds_count")
+        spent = count(daemon, "steering_prediction_duration_seconds_sum")
+        told = f"; {outcomes(daemon)}, {1000 * spent / max(decisions, 1):.1f} ms a decision"
+        return Run(found, seconds, told, count(daemon, "steering_breaker_trips_total"))
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("setup", BURSTS, indirect=True)
 def test_burst(site: EquippedNode, setup: Setup, report: Report) -> None:
-    with site.alone():
-        stock = land(site, [Pod.of(unique("stock"), ONE) for _ in range(BURST)])
-    with site.daemon("least-allocated", steering=steering(setup, [ONE])) as daemon:
-        wait_decided(daemon)
-        started = time.monotonic()
-        found = land(site, [Pod.of(unique("burst"), ONE) for _ in range(BURST)])
-        seconds = time.monotonic() - started
-        trips = count(daemon, "steering_breaker_trips_total")
-        decided = outcomes(daemon)
-    lines = {
-        name: dict(sorted(per_node(one).items())) for name, one in (("alone", stock), ("steered", found))
-    }
-    report.lines.append(f"burst of {BURST} pods on {site.node.policy}, {seconds:.0f} s: {lines}; {decided}")
-    assert_no_worse(found, stock)
-    assert all(one.admitted and one.aligned for one in found)
-    assert imbalance(site, found) <= 4 < imbalance(site, stock)
-    assert trips == 0
+    def pods() -> list[Landing]:
+        return land(site, [Pod.of(unique("burst"), ONE) for _ in range(BURST)])
+
+    stock = alone(site, pods)
+    run = steered(site, pods, steering=steering(setup, [ONE]))
+    report.lines += [f"burst of {BURST} pods on {setup}", f"    alone: {stock}", f"    steered: {run}"]
+    assert_no_worse(run.found, stock.found)
+    assert all(one.admitted and one.aligned for one in run.found)
+    assert imbalance(site, run.found) <= 4 < imbalance(site, stock.found)
+    assert run.trips == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,21 +224,14 @@ def play(site: EquippedNode, rounds: Sequence[Round]) -> list[Landing]:
 @pytest.mark.parametrize("setup", CHURNS, indirect=True)
 def test_creates_and_deletes(site: EquippedNode, setup: Setup, report: Report) -> None:
     rounds = rounds_of(OPERATIONS, seed=7)
-    with site.alone():
-        stock = play(site, rounds)
     shapes = [limits for limits in MIXED if VF in limits or NVIDIA in limits]
-    with site.daemon("least-allocated", weights="cpu=0,memory=0", steering=steering(setup, shapes)) as daemon:
-        wait_decided(daemon)
-        started = time.monotonic()
-        found = play(site, rounds)
-        seconds = time.monotonic() - started
-        trips = count(daemon, "steering_breaker_trips_total")
-        decided = outcomes(daemon)
-    lines = {
-        name: dict(sorted(per_node(one).items())) for name, one in (("alone", stock), ("steered", found))
-    }
-    report.lines.append(
-        f"{OPERATIONS} creates and deletes on {site.node.policy}, {seconds:.0f} s: {lines}; {decided}"
-    )
-    assert_no_worse(found, stock)
-    assert trips == 0
+
+    def pods() -> list[Landing]:
+        return play(site, rounds)
+
+    stock = alone(site, pods)
+    run = steered(site, pods, weights="cpu=0,memory=0", steering=steering(setup, shapes))
+    title = f"{OPERATIONS} creates and deletes on {setup}"
+    report.lines += [title, f"    alone: {stock}", f"    steered: {run}"]
+    assert_no_worse(run.found, stock.found)
+    assert run.trips == 0
