@@ -189,10 +189,11 @@ class Site:
 def chart_configuration(strategy: str) -> dict[str, object]:
     """Return the chart's values that are the same on every cluster."""
     # Control plane, nodes and tests share the machine's cores: with the default deadline, a List that
-    # comes late may split a container over two NUMA nodes.
+    # comes late may split a container over two NUMA nodes. Events come with the next poll.
     config = {
         "strategy": strategy,
         "deadline": "1s",
+        "pollInterval": "2s",
         "resources": [{"name": name, **source} for name, source in SOURCES.items()],
     }
     image = {"repository": IMAGE_REPOSITORY, "tag": IMAGE_TAG, "pullPolicy": "Never"}
