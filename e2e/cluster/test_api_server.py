@@ -107,11 +107,12 @@ def _is_new(node: NodeSite, url: str) -> bool:
 
 
 def _wait_watched(site: Site) -> None:
+    # The pause before the next try is up to 90 s when there were outages one after the other.
     for node in site.nodes:
         until(
             lambda node=node: node.metrics(node.metrics_url())["numaplace_cluster_watch_connected"] == 1,
             f"pods to be watched again on {node.name}",
-            limit_seconds=60,
+            limit_seconds=120,
             detail=node.daemon_log,
         )
 
