@@ -234,6 +234,8 @@ class Steerer:
         if not quiet:
             return
         try:
+            # Told at rest only: what a grant leads to is over in a moment.
+            self._log.decided(decided.decision)
             await self._put(decided, node, shapes)
         except NoSetError as error:
             self._retry_at = self._clock() + RETRY_SECONDS
@@ -264,7 +266,6 @@ class Steerer:
         """Put a decision in force; ``NoSetError`` if the kubelet does not take the lists in time."""
         self._decided, self._shapes = decided, shapes
         self._basis = None if decided.state is None else Basis(decided.decision, node, decided.state)
-        self._log.decided(decided.decision)
         if not await self._exposure.change(decided.decision.withheld):
             raise NoSetError(SteeringFailure.UNDELIVERED, "the kubelet did not take a device list in time")
         self._log.worked()

@@ -54,7 +54,8 @@ class SteeringLog:
         lasting = [one for one in decision.refusals if one.reason not in COME_AND_GO]
         reasons = frozenset(one.reason for one in lasting)
         passing = any(one.reason in _OF_A_MOMENT and one.what in _PASSING for one in lasting)
-        if passing or Reason.FAILED in reasons or reasons == self._told:
+        under_way = any(one.reason is Reason.UNDER_ADMISSION for one in decision.refusals)
+        if passing or under_way or Reason.FAILED in reasons or reasons == self._told:
             return
         self._told = reasons
         self._log.info("steering", withheld=_named(decision), why=[refusal_text(one) for one in lasting])

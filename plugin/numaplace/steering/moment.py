@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from numaplace.engine.options import PolicyName
+from numaplace.model.mask import union_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.state.attribution import Attribution
 from numaplace.state.snapshot import Snapshot
@@ -67,7 +69,7 @@ def settled_decision(
     """Decide where nothing is under admission."""
     state = _state(node, snapshot)
     states = state if isinstance(state, StateUnknown) else [state]
-    decision = choose(node, states, shapes.shapes, settings=settings)
+    decision = choose(node, states, shapes.shapes, settings=settings, certain=shapes.certain)
     return Decided(decision, None if isinstance(state, StateUnknown) else state)
 
 
@@ -95,8 +97,13 @@ def grant_decision(
     own = shapes.shapes if spec is None else (spec,)
     # With no shape known, a set has to be right for any: then one state has to cover all that may come.
     states = states_to_come(node, state, found, shapes=own if shapes.shapes else ())
-    kept = kept_nodes(node, found, shapes=own, withheld=withheld, certain=shapes.certain or spec is not None)
-    decision = choose(node, states, shapes.shapes, settings=settings, kept=kept)
+    certain = shapes.certain or spec is not None
+    if not certain and node.policy != PolicyName.BEST_EFFORT:
+        # It may be of another shape, and take more.
+        nodes = union_of(one.mask or node.topology.mask for one in found)
+        states = tuple(replace(one, unsettled=one.unsettled | nodes) for one in states)
+    kept = kept_nodes(node, found, shapes=own, withheld=withheld, certain=certain)
+    decision = choose(node, states, shapes.shapes, settings=settings, kept=kept, certain=shapes.certain)
     return Decided(decision, states[0])
 
 
