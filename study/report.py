@@ -24,7 +24,8 @@ LEFT = frozenset({"", "Node, load", "Policy", "Strategy"})
 STEERING_NOTE = (
     "Random choice (policy none) / stock kubelet / steering on it / KEP-6007 in it. ↑ and ↓: against the "
     "stock\nkubelet. Optimum: the most that can be aligned. The last column: aligned, steering minus stock; "
-    "off: nothing\nis withheld, for the jobs are of several sizes."
+    "off: nothing\nis withheld, for the jobs are of several sizes; a difference is then that of "
+    "GetPreferredAllocation."
 )
 
 
@@ -120,11 +121,19 @@ def _steering_table(rows: Sequence[Compared], style: str) -> str:
             row.steering.name.removeprefix("steering ").replace("weights", f"`{row.world.weights}`"),
             *(_side_by_side(row, key) for key in SHOWN),
             "" if row.optimum is None else f"{row.optimum:.1f}",
-            "off" if row.off else _signed(row.higher["aligned"][0]),
+            _told(row),
         ]
         for row in rows
     ]
     return _render(cells, headings, style)
+
+
+def _told(row: Compared) -> str:
+    difference = row.higher["aligned"][0]
+    if not row.off:
+        return _signed(difference)
+    same = not difference.mean and not difference.half_width
+    return "off" if same else f"off, {_signed(difference)}"
 
 
 def _side_by_side(row: Compared, key: str) -> str:
