@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import pytest
-from daemon_site import GPU, VF, until
+from daemon_site import GPU, VF, RecordedLog, Served, until
 from numaplace.cluster.fake import FakeApiServer
+from numaplace.daemon.node import Node
+from numaplace.daemon.standstill import BreakerBox
 from numaplace.engine.options import PolicyName
 from numaplace.errors import NumaplaceError
 from numaplace.kubelet.checkpoint import NAME as CHECKPOINT
+from numaplace.metrics.metrics import Metrics
+from numaplace.steering.breaker import Breaker
 from steering_site import (
     hidden,
     home,
@@ -92,6 +97,18 @@ async def test_a_reload_keeps_the_breaker_open(site, api):
         await until(lambda: hidden(site, GPU) == set())
         assert await served.node.apply(site.config(**steering(site, strategy="most-allocated")))
         await until(lambda: reasons(served) == {"held-off-after-a-refusal"})
+
+
+async def test_a_new_start_with_another_configuration_keeps_it_open_too(site):
+    box = BreakerBox(Breaker().tripped(now_seconds=time.monotonic(), backoff_seconds=60), "default/refused")
+    log, metrics = RecordedLog(), Metrics(version="test", clock=time.monotonic)
+    config = site.config(**steering(site))
+    node = Node(config, metrics=metrics, log=log, clock=time.monotonic, box=box)
+    async with node.running():
+        await site.registered()
+        await until(lambda: reasons(Served(node, metrics, log)) == {"held-off-after-a-refusal"})
+        assert (await placed(site, "p0", {GPU: 1})).admitted
+        assert hidden(site, GPU) == set()
 
 
 async def test_a_refusal_while_nothing_is_withheld_is_not_ours(site, api):

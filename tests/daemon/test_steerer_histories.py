@@ -1,0 +1,193 @@
+"""Whatever happens in whatever order: no exception, and nothing withheld without knowing the state."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+from daemon_site import RecordedLog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numaplace.daemon.hold import KubeletHold
+from numaplace.daemon.keeper import Keeper
+from numaplace.daemon.kubelet_config import KnownKubelet
+from numaplace.daemon.standstill import BreakerBox
+from numaplace.daemon.steer import Steerer
+from numaplace.daemon.steering_facts import SteeringFacts
+from numaplace.daemon.steering_settings import SteerSettings
+from numaplace.engine.options import PolicyName
+from numaplace.errors import PeerError
+from numaplace.kubelet.poller import Observation
+from numaplace.managers.cpu.policy import NoneCpuPolicy
+from numaplace.managers.memory.machine import machine_memory
+from numaplace.managers.memory.policies import NoneMemoryPolicy
+from numaplace.metrics.metrics import Metrics
+from numaplace.model.device import Device
+from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
+from numaplace.model.topology import NumaTopology
+from numaplace.steering.choose import SteeringSettings
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.shape import Shape
+
+GPU, VF = ResourceName("example.com/gpu"), ResourceName("example.com/vf")
+NODES = (0, 1)
+DEVICES = {
+    resource: [Device(DeviceId(f"{resource[-1]}{number}"), (number // 3,)) for number in range(6)]
+    for resource in (GPU, VF)
+}
+ALLOCATABLE = Allocatable()
+UNKNOWING = {"state-unknown", "failed", "kubelet-just-started", "held-off-after-a-refusal", "policy-unknown"}
+
+
+@dataclass
+class Published:
+    """A resource that is published, or is not taken in time."""
+
+    withheld: frozenset[int] = frozenset()
+    taken: bool = True
+
+    def publish(self, withheld, *, in_use):
+        changed, self.withheld = withheld != self.withheld, withheld
+        return changed
+
+    async def delivered(self, timeout_seconds):
+        return self.taken
+
+
+@dataclass
+class World:
+    """The kubelet as the steerer sees it, on a clock of its own."""
+
+    now: float = 1000.0
+    answers: bool = True
+    known: bool = True
+    pods: dict[str, PodUse] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.keeper = Keeper(NumaTopology(NODES), clock=lambda: self.now)
+        for resource, devices in DEVICES.items():
+            self.keeper.set_devices(resource, devices)
+        self.published = {resource: Published() for resource in DEVICES}
+        self.checkpoint: dict[ResourceName, frozenset[DeviceId]] | None = None
+        choice = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
+        declared = (Shape.of({GPU: 1}), Shape.of({VF: 1}))
+        self.settings = SteerSettings(True, choice, declared, 5.0, 0.2, live_list=True)
+        self.log = RecordedLog()
+        self.steerer = Steerer(
+            lambda: self.published,
+            settings=lambda: self.settings,
+            facts=SteeringFacts(
+                find=self.find, node_of=self.node, keeper=self.keeper, pods=None, clock=lambda: self.now
+            ),
+            keeper=self.keeper,
+            poller=self,
+            hold=KubeletHold(lambda: self.checkpoint, clock=lambda: self.now),
+            metrics=Metrics(version="test", clock=lambda: self.now).steering,
+            log=self.log,
+            clock=lambda: self.now,
+            box=BreakerBox(),
+            stale_seconds=30.0,
+        )
+        self.steerer._running = True
+
+    async def find(self):
+        return KnownKubelet(problem="" if self.known else "on purpose", passing=True)
+
+    def node(self, known, _allocatable, steerable):
+        memory = NoneMemoryPolicy(machine_memory({node: {} for node in NODES}, {}))
+        node = SteeringNode(
+            NumaTopology(NODES),
+            PolicyName.SINGLE_NUMA_NODE,
+            cpu=NoneCpuPolicy(),
+            memory=memory,
+            steerable=steerable,
+        )
+        return replace(node, policy=None) if known.problem else node
+
+    async def live(self, *, timeout_seconds):
+        if not self.answers:
+            raise PeerError("on purpose", code="UNAVAILABLE")
+        self.keeper.observed(Observation(tuple(self.pods.values()), ALLOCATABLE, self.now))
+
+    async def step(self, what, number):
+        """Let something happen."""
+        resource = (GPU, VF)[number % 2]
+        ids = frozenset((DEVICES[resource][number % 6].id,))
+        match what:
+            case "grant":
+                self.pods[f"p{number}"] = PodUse("default", f"p{number}", (ContainerUse("c"),))
+                self.steerer.active()
+                self.keeper.granted(resource, tuple(ids))
+                await self.steerer.granted(resource, ids, since_seconds=self.now)
+                block = DeviceBlock(resource, tuple(ids))
+                self.pods[f"p{number}"] = PodUse("default", f"p{number}", (ContainerUse("c", (block,)),))
+            case "pod":
+                self.pods[f"c{number}"] = PodUse("default", f"c{number}", (ContainerUse("c"),))
+            case "delete" if self.pods:
+                del self.pods[sorted(self.pods)[number % len(self.pods)]]
+            case "refused":
+                self.steerer.pod_refused(("default", f"p{number}"), (resource,))
+            case "lost":
+                self.checkpoint = {GPU: ids} if number % 3 else None
+                self.keeper.kubelet_restarted()
+                self.steerer.kubelet_lost()
+            case "returned":
+                self.steerer.kubelet_returned()
+            case "reset":
+                self.steerer.reset()
+            case "away":
+                self.answers = not self.answers
+            case "stuck":
+                self.published[resource].taken = not self.published[resource].taken
+            case "unknown":
+                self.known = not self.known
+                self.steerer.kubelet_lost()
+            case "off":
+                self.settings = replace(self.settings, on=not self.settings.on)
+            case "list" if self.answers:
+                await self.live(timeout_seconds=1)
+            case "wait":
+                self.now += (0.05, 0.4, 1.1, 7.0, 40.0)[number % 5]
+        await self.steerer._look()
+
+    def check(self):
+        """What is published is what is decided, and nothing where the state is not known."""
+        status = self.steerer.status()
+        withheld = {resource: one.withheld for resource, one in self.published.items() if one.withheld}
+        assert withheld == dict(status.decision.withheld)
+        reasons = {one.reason.value for one in status.decision.refusals}
+        if reasons & UNKNOWING or status.held_off_seconds is not None or not self.settings.on:
+            assert not withheld
+        if self.keeper.observation is None or not self.known:
+            assert not withheld
+        if withheld:
+            assert self.now - self.keeper.observation.taken_at_seconds <= 30.0
+
+
+WHATS = ("grant", "pod", "delete", "refused", "lost", "returned", "reset", "away", "stuck", "unknown", "off")
+STEPS = st.tuples(st.sampled_from(("grant", "grant", "list", "wait", "wait", *WHATS)), st.integers(0, 29))
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(STEPS, max_size=25))
+def test_any_history(steps):
+    async def play():
+        world = World()
+        for what, number in [("list", 0), ("wait", 2), ("list", 0), *steps]:
+            await world.step(what, number)
+            world.check()
+        assert not [line for line in world.log.lines if line["exc"]]
+
+    asyncio.run(play())
+
+
+def test_the_history_of_a_plain_day_steers():
+    async def play():
+        world = World()
+        for what, number in [("list", 0), ("wait", 2), ("list", 0), ("grant", 0)]:
+            await world.step(what, number)
+            world.check()
+        return world.published[GPU].withheld
+
+    assert asyncio.run(play()) == {0}
