@@ -38,15 +38,14 @@ from dataclasses import dataclass
 from numaplace.engine.compare import score_wins
 from numaplace.engine.numa import average_distance
 from numaplace.engine.options import PolicyName, PolicyOptions
-from numaplace.managers.cpu.static import StaticCpuPolicy
-from numaplace.managers.memory.static import StaticMemoryPolicy
 from numaplace.model.names import CPU, MEMORY, ResourceName
+from numaplace.steering.dominance import Dominance
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.outlook import Budget
 from numaplace.steering.predict import Withheld
 from numaplace.steering.reasons import Reason, Refusal
 from numaplace.steering.search import Headroom
-from numaplace.steering.state import DeviceGroups, SteeringState
+from numaplace.steering.state import SteeringState
 from numaplace.steering.tables import Tables
 
 COMBINATIONS_PER_PREDICTION = 8
@@ -65,16 +64,22 @@ class AnyShape:
     headroom: Headroom
     budget: Budget
 
+    @property
+    def _dominance(self) -> Dominance:
+        return Dominance(self.node, self.state, self.tables)
+
     def run(self) -> Withheld | Refusal:
         """Return the set, or why there is none."""
-        may_span = self._may_span()
+        may_span = self._dominance.may_span()
         if may_span is not None:
             return may_span
         order = sorted(self.node.topology.nodes, key=self._rank)
         found = Refusal(Reason.NOT_DOMINANT)
         for position, node in enumerate(order):
             withheld = self._before(order[:position])
-            if not self._dominates(node, withheld) or not self._is_wanted(node):
+            if not self._dominance.covers(node, self.node.topology.nodes, withheld) or not self._is_wanted(
+                node
+            ):
                 continue
             return self._checked(node, withheld)
         return found
@@ -86,71 +91,24 @@ class AnyShape:
 
     def _before(self, nodes: Sequence[int]) -> dict[ResourceName, int]:
         earlier = sum(1 << node for node in nodes)
-        free = {one: self.tables.free_nodes(one) & earlier for one in self._ours}
+        free = {one: self.tables.free_nodes(one) & earlier for one in self._dominance.ours}
         return {resource: mask for resource, mask in free.items() if mask}
 
-    @property
-    def _ours(self) -> list[ResourceName]:
-        return sorted(self.node.steerable & self.state.devices.keys())
-
-    def _may_span(self) -> Refusal | None:
-        if self.node.policy == PolicyName.SINGLE_NUMA_NODE:
-            return None
-        cpu = self.node.cpu
-        by_socket = isinstance(cpu, StaticCpuPolicy) and cpu.options.align_by_socket
-        if self.node.policy != PolicyName.RESTRICTED or by_socket:
-            return Refusal(Reason.MAY_SPAN)
-        for resource in self._ours:
-            groups = self.state.devices[resource]
-            most = max(_touching(groups, node, "total") for node in self.node.topology.nodes)
-            if sum(group.free for group in groups if group.mask) > most:
-                return Refusal(Reason.MAY_SPAN, frozenset((resource,)))
-        return None
-
-    def _dominates(self, x: int, withheld: Withheld) -> bool:
-        if self.state.unsettled >> x & 1:
-            return False
-        others = [node for node in self.node.topology.nodes if node != x]
-        for resource, groups in self.state.devices.items():
-            hidden = withheld.get(resource, 0)
-            shown = sum(group.free for group in groups if group.mask >> x & 1 and not group.mask & hidden)
-            if any(shown < _touching(groups, node, "free") for node in self.node.topology.nodes):
-                return False
-        return all(
-            self._free(name, x) >= self._free(name, node) for name in self._compute for node in others
-        ) and self._memory_open(x, others)
-
-    @property
-    def _compute(self) -> Iterator[ResourceName]:
-        if isinstance(self.node.cpu, StaticCpuPolicy):
-            yield CPU
-        if isinstance(self.node.memory, StaticMemoryPolicy):
-            yield from sorted(self.node.memory.capacity.sums)
-
     def _free(self, resource: ResourceName, node: int) -> int:
-        if resource == CPU:
-            return self.tables.free_cpus(1 << node)
-        groups = self.state.devices.get(resource)
-        if groups is not None:
-            return _touching(groups, node, "free")
-        return self.tables.free_bytes(resource, 1 << node) if self.tables.is_open(1 << node) else 0
-
-    def _memory_open(self, x: int, others: Sequence[int]) -> bool:
-        """Return whether x may serve one-node memory requests if any other node may."""
-        if not isinstance(self.node.memory, StaticMemoryPolicy) or self.tables.is_open(1 << x):
-            return True
-        return not any(self.tables.is_open(1 << node) for node in others)
+        return self._dominance.free(resource, node)
 
     def _is_wanted(self, x: int) -> bool:
         return all(self._beats(x, node) for node in self.node.topology.nodes if node != x)
 
     def _beats(self, x: int, other: int) -> bool:
         """Return whether the strategy prefers x for every request that ``other`` can hold."""
-        ours = [one for one in self._ours if self._free(one, other) > 0]
+        ours = [one for one in self._dominance.ours if self._free(one, other) > 0]
         if not ours:
             return True
         weight_of = self.strategic.weights.of
-        names = [name for name in (*self.state.devices, *self._compute) if self._free(name, other) > 0]
+        names = [
+            name for name in (*self.state.devices, *self._dominance.compute) if self._free(name, other) > 0
+        ]
         weighted = [name for name in names if weight_of(name) > 0]
         needed = {index for index, name in enumerate(weighted) if name in ours}
         unscored_too = len(needed) < len(ours)
@@ -181,16 +139,12 @@ class AnyShape:
             return Refusal(Reason.NOTHING_TO_GAIN, node=x)
         if any(mask & self.kept.get(resource, 0) for resource, mask in withheld.items()):
             return Refusal(Reason.UNDER_ADMISSION, node=x)
-        compute = set(self._compute)
+        compute = set(self._dominance.compute)
         if CPU in compute and self._free(CPU, x) < self.headroom.cpus:
             return Refusal(Reason.HEADROOM, node=x)
         if MEMORY in compute and self._free(MEMORY, x) < self.headroom.memory_bytes:
             return Refusal(Reason.HEADROOM, node=x)
         return withheld
-
-
-def _touching(groups: DeviceGroups, node: int, what: str) -> int:
-    return sum(int(getattr(group, what)) for group in groups if group.mask >> node & 1)
 
 
 def _combinations(

@@ -26,6 +26,7 @@ from numaplace.model.mask import mask_of, nodes_of
 from numaplace.model.names import ResourceName, Strategy
 from numaplace.steering.any_shape import AnyShape
 from numaplace.steering.demand import Demand, demand_of
+from numaplace.steering.dominance import Dominance
 from numaplace.steering.interchange import Interchange
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.outlook import Budget, Outlook, OutOfBudgetError
@@ -71,18 +72,20 @@ def choose(
     *,
     settings: SteeringSettings,
     kept: NODES | None = None,
+    certain: bool = True,
 ) -> SteeringDecision:
     """Return the withheld set for the next admission. Equal arguments give equal decisions; nothing raises.
 
     ``states`` are those that the node may be in then, the likeliest first (``state_of``, ``completions``):
     the strategy is followed in the first one, no shape comes off worse in any. ``shapes`` are all that may
     arrive; none means that anything may. ``kept`` are NUMA nodes on which a container under admission may
-    still be given devices of a resource: they stay exposed.
+    still be given devices of a resource: they stay exposed. ``certain``: no other shapes may arrive. If they
+    may, and the policy refuses what it does not align, a set has to be right for any request as well.
     """
     off = _off(node, states, settings)
     if off is not None or isinstance(states, StateUnknown):
         return SteeringDecision(refusals=(off,) if off else ())
-    steering = _Steering(node, states, settings, kept={} if kept is None else kept)
+    steering = _Steering(node, states, settings, kept={} if kept is None else kept, certain=certain)
     try:
         return steering.for_any_shape() if not shapes else steering.for_shapes(shapes)
     except OutOfBudgetError:
@@ -134,11 +137,13 @@ class _Steering:
         settings: SteeringSettings,
         *,
         kept: NODES,
+        certain: bool,
     ) -> None:
         self._node = node
         self._states = states
         self._settings = settings
         self._kept = {resource: mask_of(nodes) for resource, nodes in kept.items()}
+        self._any_request = not certain and node.policy != PolicyName.BEST_EFFORT
         self._budget = Budget(settings.max_predictions)
         self._outlooks: dict[Strategy, list[Outlook]] = {}
         self._interchange: Interchange | None = None
@@ -169,6 +174,7 @@ class _Steering:
         """Decide for the known shapes."""
         found: list[Withheld | Refusal] = []
         searched: list[tuple[Outlook, Sequence[Demand]]] = []
+        withheld: Withheld = {}
         components = list(self._components(shapes))
         for resources, demands in components:
             strategy = self._strategy_of(resources)
@@ -188,11 +194,25 @@ class _Steering:
                 kept=self._kept,
                 headroom=self._settings.headroom,
             )
-            found.append(search.run())
+            set_ = search.run()
+            if not isinstance(set_, Refusal):
+                together = {**withheld, **set_}
+                if self._may_be_wrong(together, outlooks):
+                    set_ = Refusal(Reason.OTHERS_MAY_COME, search.resources)
+                else:
+                    withheld = together
+            found.append(set_)
             searched.append((outlooks[0], demands))
         if not components:
             found.append(Refusal(Reason.NOTHING_STEERABLE))
         return self._decision(found, searched)
+
+    def _may_be_wrong(self, withheld: Withheld, outlooks: Sequence[Outlook]) -> bool:
+        """Return whether a request of a shape that is not known could come off worse."""
+        if not self._any_request:
+            return False
+        nodes = [Dominance(self._node, one.state, one.tables) for one in outlooks]
+        return not all(one.may_span() is None and one.right_for_any(withheld) for one in nodes)
 
     def _clash(
         self, outlook: Outlook, shapes: Sequence[Shape], demands: Sequence[Demand]

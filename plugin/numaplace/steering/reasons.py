@@ -24,6 +24,7 @@ class Reason(StrEnum):
     MIXED_STRATEGIES = "mixed-strategies"
     SEVERAL_SIZES = "several-sizes"
     SHAPES_UNKNOWN = "shapes-unknown"
+    OTHERS_MAY_COME = "other-requests-may-come"
     NOTHING_TO_GAIN = "nothing-to-gain"
     CONFLICT = "no-common-set"
     UNSAFE = "unsafe"

@@ -99,6 +99,9 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     Reason.SHAPES_UNKNOWN: lambda _: (
         "no shape is known, and pods of several sizes may come: declare steering.requests"
     ),
+    Reason.OTHERS_MAY_COME: lambda _: (
+        "the shapes are learnt, and one that was not seen yet could be refused: declare steering.requests"
+    ),
     Reason.NOTHING_TO_GAIN: lambda _: "the kubelet picks what the strategy wants by itself",
     Reason.CONFLICT: _conflict,
     Reason.UNSAFE: lambda one: (

@@ -31,6 +31,7 @@ _LASTING = {
     "if spreading or packing matters more than room for large requests",
     Reason.SHAPES_UNKNOWN: f"{_DECLARE}. Without it the pods seen on the node are gone by: under restricted "
     "and single-numa-node only while the daemon watches the API server",
+    Reason.OTHERS_MAY_COME: _DECLARE,
     Reason.TOO_MANY: "name fewer shapes in steering.requests",
     Reason.MAY_SPAN: _DECLARE,
     Reason.FAILED: "the daemon's log says what went wrong in steering; please report it",

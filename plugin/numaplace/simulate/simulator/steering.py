@@ -72,7 +72,13 @@ class Steering:
 
     def _publish(self, pod: Pod, container: Container | None) -> None:
         state = state_of_node(self._node)
-        decision = choose(self._known, [state], self._declared or self._seen, settings=self._settings)
+        decision = choose(
+            self._known,
+            [state],
+            self._declared or self._seen,
+            settings=self._settings,
+            certain=bool(self._declared),
+        )
         self._node.publish(decision.withheld)
         unit = shape_of(pod, Scope.POD) if container is None else Shape.of(amounts_of(pod, container))
         stock = None
