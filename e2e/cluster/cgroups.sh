@@ -38,11 +38,15 @@ enter_new_group() {
     done
 }
 
-# Version 2: a group whose controllers are shared out may hold no process itself.
+# Version 2: a group whose controllers are shared out may hold no process itself. The first process of our PID
+# namespace has a parent outside of it, which run.sh moves at the same time.
 share_out() {
-    local folder=$1 pid
+    local folder=$1 pid deadline=$((SECONDS + 10))
     [ "$cgroup_version" = 2 ] || return 0
-    mkdir "$folder/own"
-    while read -r pid; do echo "$pid" >"$folder/own/cgroup.procs" || true; done <"$folder/cgroup.procs"
-    sed 's/[^ ]*/+&/g' "$folder/cgroup.controllers" >"$folder/cgroup.subtree_control"
+    mkdir -p "$folder/own"
+    until sed 's/[^ ][^ ]*/+&/g' "$folder/cgroup.controllers" 2>/dev/null >"$folder/cgroup.subtree_control"; do
+        [ "$SECONDS" -lt "$deadline" ] || return 1
+        while read -r pid; do echo "$pid" >"$folder/own/cgroup.procs" || true; done <"$folder/cgroup.procs"
+        sleep 0.1
+    done 2>/dev/null
 }

@@ -25,7 +25,7 @@ _ASIDE = "/etc/kubernetes/kube-apiserver.yaml"
 
 # On the node. Containers get a device node only if the node has one: these do nothing. Procfs takes no new
 # folder, so that the one that it has is covered.
-_EQUIP = """
+EQUIP = """
 mount --bind /simulated/proc/driver /proc/driver
 mkdir -p /etc/kubernetes/manifests
 while read -r path; do mkdir -p "${path%/*}"; [ -e "$path" ] || mknod -m 666 "$path" c 1 3; done
@@ -77,7 +77,7 @@ def kind_cluster(image: Path, scratch: Path) -> Iterator[Cluster]:
 
 def _equip(container: str, trees: Path) -> None:
     names = "".join(f"{name}\n" for name in device_nodes(trees))
-    _run("docker", "exec", "--interactive", container, "sh", "-ec", _EQUIP, text=names)
+    _run("docker", "exec", "--interactive", container, "sh", "-ec", EQUIP, text=names)
 
 
 def _node(container: str, trees: Path) -> Node:

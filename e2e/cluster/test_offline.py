@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster.helm import CHART
-from cluster.kind import CONFIGURATION, chart_values, kind_cluster, write_trees
+from cluster.kind import CONFIGURATION, EQUIP, chart_values, kind_cluster, write_trees
 from cluster.kubeconfig import read_credentials
 from cluster.testsite import chart_configuration, merged
 
@@ -75,6 +75,12 @@ def test_scripts() -> None:
         text=True,
         check=False,
     )
+    assert done.returncode == 0, done.stdout
+
+
+def test_script_for_the_nodes_of_kind() -> None:
+    command = ["shellcheck", "--shell=sh", "-"]
+    done = subprocess.run(command, input=EQUIP, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
