@@ -249,8 +249,8 @@ def test_a_plugin_that_does_not_steer_is_written_otherwise(tmp_path):
     assert "enforcement: preferred" in err.getvalue()
 
 
-def test_a_shape_that_was_never_seen_may_be_refused_and_the_table_says_so(tmp_path):
-    """The limit of learning: seen pods of one GPU let steering hide the only node that holds four."""
+def test_a_shape_that_is_not_declared_may_be_refused_and_the_table_says_so(tmp_path):
+    """Where one GPU alone is declared, the only node that holds four is hidden; what is learnt hides none."""
     document = {
         "kubelet": {"topologyManagerPolicy": "single-numa-node"},
         "node": {
@@ -265,7 +265,7 @@ def test_a_shape_that_was_never_seen_may_be_refused_and_the_table_says_so(tmp_pa
         ],
     }
     file = tmp_path / "s.json"
-    for requests, refused in (([], True), ([{GPU: 1}, {GPU: 4}], False)):
+    for requests, refused in (([{GPU: 1}], True), ([{GPU: 1}, {GPU: 4}], False), ([], False)):
         document["placement"]["steering"] = {"requests": requests}
         file.write_text(json.dumps(document))
         out = io.StringIO()

@@ -36,6 +36,7 @@ from numaplace.kubelet.poller import Poller
 from numaplace.metrics.labels import SteeringFailure
 from numaplace.metrics.steering import SteeringMetrics
 from numaplace.model.names import DeviceId, PodKey, ResourceName
+from numaplace.steering.arriving import upsets
 from numaplace.steering.moment import Decided, ShapesInForce, refused, settled_decision
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
@@ -104,9 +105,13 @@ class Steerer:
         self._wake.set()
 
     def pods_changed(self) -> None:
-        """Look again: the API server has told of a pod. One that no List shows yet may take room at once."""
-        if self._exposure.withheld and self._facts.unlisted():
+        """Look again: the API server has told of a pod, which may be admitted at any moment."""
+        self._facts.told()
+        basis = self._basis
+        if basis is not None and basis.decision.withheld and self._facts.coming():
             self._pace.expect()
+            if self._upset(basis, self._shapes):
+                self._expose(refused(Reason.UNDER_ADMISSION))
         self._wake.set()
 
     def active(self) -> None:
@@ -201,7 +206,8 @@ class Steerer:
             self._expose(Decided(SteeringDecision()), tell=False)
             self._wake.clear()
             return
-        await self._pace.ask_for_list()
+        if not self._standstill.is_off(settings):
+            await self._pace.ask_for_list()
         held = self._standstill.why()
         if held is not None:
             if held != self._decided or self._exposure.withheld:
@@ -219,7 +225,7 @@ class Steerer:
             return
         terminal = frozenset(self._facts.specs.terminal)
         quiet = self._pace.quiet
-        seen = (self._keeper.view, node, shapes, quiet, settings, terminal)
+        seen = (self._keeper.view, node, shapes, quiet, settings, terminal, self._facts.coming())
         if seen == self._seen or self._clock() < self._retry_at:
             return
         snapshot = self._keeper.snapshot(terminal=terminal)
@@ -264,11 +270,21 @@ class Steerer:
 
     async def _put(self, decided: Decided, node: SteeringNode, shapes: ShapesInForce) -> None:
         """Put a decision in force; ``NoSetError`` if the kubelet does not take the lists in time."""
-        self._decided, self._shapes = decided, shapes
-        self._basis = None if decided.state is None else Basis(decided.decision, node, decided.state)
+        basis = None if decided.state is None else Basis(decided.decision, node, decided.state)
+        if basis is not None and self._upset(basis, shapes):
+            self._pace.expect()
+            decided, basis = refused(Reason.UNDER_ADMISSION), None
+        self._decided, self._shapes, self._basis = decided, shapes, basis
         if not await self._exposure.change(decided.decision.withheld):
             raise NoSetError(SteeringFailure.UNDELIVERED, "the kubelet did not take a device list in time")
         self._log.worked()
+
+    def _upset(self, basis: Basis, shapes: ShapesInForce) -> bool:
+        """Return whether a pod is about to come that the set is not right for."""
+        withheld = basis.decision.withheld
+        return bool(withheld) and upsets(
+            self._facts.coming(), basis.node, basis.state, shapes=shapes.shapes, withheld=withheld
+        )
 
     def _expose(self, decided: Decided, *, tell: bool = True) -> None:
         """Withhold nothing, from now on and whatever is being changed."""
@@ -286,7 +302,7 @@ class Steerer:
     def _times(self) -> Iterator[float | None]:
         """Yield when to look again though nothing has happened."""
         yield self._facts.ask_at_seconds
-        if self._settings().on:
-            now = self._clock()
+        settings, now = self._settings(), self._clock()
+        if settings.on:
             yield from (one for one in (*self._standstill.times(), self._retry_at) if one > now)
-            yield self._pace.list_at_seconds
+            yield None if self._standstill.is_off(settings) else self._pace.list_at_seconds

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from numaplace.daemon.arrivals import Arrivals
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.kubelet_config import KnownKubelet
 from numaplace.daemon.steering_settings import SteerSettings
 from numaplace.engine.options import PolicyName
+from numaplace.managers.pod import Pod
 from numaplace.model.names import ResourceName
 from numaplace.model.podresources import Allocatable
 from numaplace.state.attribution import NO_SPECS, Specs
@@ -59,6 +61,7 @@ class SteeringFacts:
         self._asking_for = 0
         self._node: tuple[KnownKubelet, Allocatable, Steerable, SteeringNode] | None = None
         self._shapes = KnownShapes()
+        self._arrivals = Arrivals(clock)
         self.known = NOT_ASKED
 
     def forget(self) -> None:
@@ -90,11 +93,13 @@ class SteeringFacts:
         """The specs of the node's pods, as far as they are known."""
         return NO_SPECS if self._pods is None else self._pods.specs
 
-    def unlisted(self) -> bool:
-        """Return whether the API server knows of pods that the last List does not show."""
-        seen, specs = self._keeper.observation, self.specs
-        listed = frozenset(pod.key for pod in seen.pods) if seen else frozenset()
-        return any(key not in listed and key not in specs.terminal for key in specs.pods)
+    def told(self) -> None:
+        """Note that the API server has told of a pod."""
+        self._arrivals.told(self.specs)
+
+    def coming(self) -> tuple[Pod, ...]:
+        """Return the pods that the kubelet may be about to admit, as far as the API server tells."""
+        return self._arrivals.coming(self.specs, self._keeper.observation, moving=self._keeper.moving)
 
     def node(self, steerable: Steerable) -> SteeringNode:
         """Return the node by what is known now."""

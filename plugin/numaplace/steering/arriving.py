@@ -1,0 +1,63 @@
+"""Whether a set is right for a pod that is known to come, and for the one after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+
+from numaplace.managers.pod import Pod
+from numaplace.model.mask import mask_of
+from numaplace.model.names import ResourceName
+from numaplace.steering.choose import MAX_PREDICTIONS
+from numaplace.steering.demand import demand_of
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.outlook import Budget, Outlook, OutOfBudgetError
+from numaplace.steering.prediction import harm
+from numaplace.steering.sets import WithheldSet
+from numaplace.steering.shape import Shape
+from numaplace.steering.specs import managed_part, shape_of
+from numaplace.steering.state import SteeringState
+
+
+def upsets(
+    pods: Iterable[Pod],
+    node: SteeringNode,
+    state: SteeringState,
+    *,
+    shapes: Iterable[Shape],
+    withheld: WithheldSet,
+) -> bool:
+    """Return whether a pod comes that the set was not tried with and is wrong for, or that takes room unseen.
+
+    ``shapes`` are those that the set was tried with in ``state``. What asks for none of the steerable
+    resources is admitted without a word to us: the next pod finds the set, and fewer CPUs, less memory, or
+    fewer devices of other plugins.
+    """
+    tried = frozenset(unit for shape in shapes for unit in _units(managed_part(shape, node), node))
+    named = frozenset(resource for unit in tried for resource in unit.total)
+    found = {unit for pod in pods for unit in _units(managed_part(shape_of(pod, node.scope), node), node)}
+    if any(_takes_unseen(unit, node.steerable, named) for unit in found):
+        return True
+    return any(_comes_off_worse(unit, node, state, withheld) for unit in found - tried)
+
+
+def _units(shape: Shape, node: SteeringNode) -> Iterator[Shape]:
+    return (unit for unit in shape.units(node.scope) if unit.total)
+
+
+def _takes_unseen(
+    unit: Shape, steerable: AbstractSet[ResourceName], named: AbstractSet[ResourceName]
+) -> bool:
+    return not steerable & unit.total.keys() and bool(named & unit.total.keys())
+
+
+def _comes_off_worse(unit: Shape, node: SteeringNode, state: SteeringState, withheld: WithheldSet) -> bool:
+    masks = {resource: mask_of(nodes) for resource, nodes in withheld.items()}
+    if not masks.keys() & unit.total.keys():
+        return False
+    outlook = Outlook(node, state, strategic=node.options, budget=Budget(MAX_PREDICTIONS))
+    demand = demand_of(unit, node.scope)
+    try:
+        return harm(outlook.outcome(demand, masks), instead_of=outlook.outcome(demand)) is not None
+    except OutOfBudgetError:
+        return True
