@@ -66,6 +66,8 @@ def test_who_asks_for_what(case):
     assert found.request == (wanted and {full(name): amount for name, amount in wanted.items()})
     if "rest" in case:
         assert found.rest == {full(name): amount for name, amount in case["rest"].items()}
+    if "later" in case:
+        assert found.later == {full(name): amount for name, amount in case["later"].items()}
     if "held" in case:
         snapshot = build_snapshot(
             topology=TOPOLOGY, allocatable=Allocatable(), pods=pods, devices={}, taken_at_seconds=0

@@ -8,11 +8,19 @@ import pytest
 from numaplace.managers.admission import Scope
 from numaplace.model.mask import mask_of
 from numaplace.model.names import Strategy
+from numaplace.model.podresources import ContainerUse, PodUse
 from numaplace.steering.choose import SteeringSettings, choose
 from numaplace.steering.inflight import completions
 from numaplace.steering.reasons import Reason
 from numaplace.steering.search import Headroom
 from numaplace.steering.state import state_of
+from numaplace.steering.under_admission import (
+    Reading,
+    kept_nodes,
+    may_have_more_containers,
+    readings,
+    states_to_come,
+)
 from steering_machine import GPU, VF, Hardware, Machine, per_node, pick, shape
 
 LEAST = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
@@ -83,6 +91,57 @@ def test_nodes_that_an_admission_still_needs_stay_exposed():
         Reason.UNDER_ADMISSION,
         Reason.NOT_DOMINANT,
     )
+
+
+@pytest.mark.parametrize(
+    ("held", "units", "later", "kept"),
+    [
+        ({GPU: 1}, [shape(gpu=1)], None, {}),
+        ({GPU: 1}, [shape(gpu=2)], None, {GPU: {0}}),
+        ({GPU: 1}, [shape(gpu=1), shape(gpu=2)], None, {GPU: {0}}),
+        ({GPU: 2}, [shape(gpu=1), shape(gpu=2)], None, {}),
+        ({VF: 2}, [shape(vf=2), shape(vf=1, gpu=1)], None, {GPU: {0}}),
+        ({VF: 1}, [shape(vf=1), shape(gpu=1)], None, {}),
+        ({GPU: 1}, [], None, {GPU: {0}}),
+        ({GPU: 1}, [shape(gpu=1)], {GPU: 2}, {GPU: {0}}),
+        ({GPU: 1}, [shape(gpu=1)], {GPU: 1, VF: 1}, {VF: {0}}),
+        ({GPU: 1}, [shape(gpu=1), shape(gpu=2)], {}, {}),
+    ],
+)
+def test_what_an_init_container_hands_on_keeps_its_nodes(held, units, later, kept):
+    """Without a spec every grant may be an init container's of any declared unit that has use for it."""
+    node = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)}).steering_node()
+    reading = Reading({resource: {0b01: count} for resource, count in held.items()}, 0b01)
+    found = kept_nodes(node, [reading], shapes=units, withheld={}, certain=True, later=later)
+    assert found == kept
+
+
+def test_a_grant_may_be_given_back():
+    """The kubelet frees the devices of a container for which CPUs are lacking after all."""
+    hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4)})
+    machine, node, one = Machine(hardware), hardware.steering_node(), shape(gpu=2, cpu=2, memory=1)
+    before = machine.state()
+    machine.create("p", one)
+    snapshot = machine.snapshot(devices_only="p")
+    state = state_of(snapshot, cpu=node.cpu, memory=node.memory)
+    found = readings(snapshot, (), GPU, snapshot.in_use(GPU))
+    for shapes in ([one], [shape(gpu=1)]):
+        states = states_to_come(node, state, found, shapes=shapes)
+        assert states[-1].devices == before.devices
+        assert all(one.devices != before.devices for one in states[:-1])
+
+
+@pytest.mark.parametrize(
+    ("scope", "containers", "more"),
+    [(Scope.POD, [1], False), (Scope.POD, [2], True), (Scope.POD, [], True), (Scope.CONTAINER, [], False)],
+)
+def test_a_pods_affinity_is_in_use_until_it_is_surely_complete(scope, containers, more):
+    node = Hardware(2, (), (), {GPU: per_node(4, 4)}, scope=scope).steering_node()
+    able = [
+        PodUse("default", f"p{number}", tuple(ContainerUse(f"c{one}") for one in range(count)))
+        for number, count in enumerate(containers)
+    ]
+    assert may_have_more_containers(node, able) is more
 
 
 def test_unsettled_nodes_are_not_relied_on():

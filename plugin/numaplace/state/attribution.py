@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
+from numaplace.managers.device_manager import ContainerKind
 from numaplace.managers.pod import Container, Pod, QosClass
 from numaplace.model.names import CPU, PodKey, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, PodUse
@@ -39,7 +41,8 @@ class Attribution:
     """Who is asking. ``pod``, ``container`` and ``request`` are ``None`` where that is not known.
 
     ``request`` is all that the container asks for (as ``pinned_request``), ``rest`` the part of it that it
-    does not hold yet, without the resource that is asked about.
+    does not hold yet, without the resource that is asked about. ``later`` is the most that a container after
+    it asks for, by limit, if it may be an init container that hands its devices on; ``None``: not known.
     """
 
     admission: Admission
@@ -47,6 +50,7 @@ class Attribution:
     container: str | None = None
     request: Amounts | None = None
     rest: Amounts = field(default_factory=dict)
+    later: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,16 @@ class _Asker:
     @property
     def held(self) -> frozenset[ResourceName]:
         return frozenset(block.resource for block in self.use.devices) if self.use else frozenset()
+
+    @property
+    def later(self) -> Amounts:
+        """What is asked for by containers that have to take over what this one holds."""
+        most: dict[ResourceName, int] = {}
+        if self.container.kind is ContainerKind.INIT:
+            after = self.pod.in_order.index(self.container) + 1
+            for container in self.pod.in_order[after:]:
+                most = _larger(most, container.limits)
+        return most
 
 
 def attribute(
@@ -92,7 +106,12 @@ def attribute(
         container=found[0].container.name if len(found) == 1 else None,
         request=request,
         rest={name: amount for name, amount in (request or {}).items() if name not in held | {resource}},
+        later=reduce(_larger, (asker.later for asker in found)),
     )
+
+
+def _larger(a: Amounts, b: Amounts) -> dict[ResourceName, int]:
+    return {name: max(a.get(name, 0), b.get(name, 0)) for name in {**a, **b}}
 
 
 def attributed_nodes(attribution: Attribution, *, snapshot: Snapshot) -> int | None:

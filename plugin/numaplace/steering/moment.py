@@ -102,7 +102,9 @@ def grant_decision(
         # It may be of another shape, and take more.
         nodes = union_of(one.mask or node.topology.mask for one in found)
         states = tuple(replace(one, unsettled=one.unsettled | nodes) for one in states)
-    kept = kept_nodes(node, found, shapes=own, withheld=withheld, certain=certain)
+    kept = kept_nodes(
+        node, found, shapes=own, withheld=withheld, certain=certain, later=grant.attribution.later
+    )
     decision = choose(node, states, shapes.shapes, settings=settings, kept=kept, certain=shapes.certain)
     return Decided(decision, states[0])
 

@@ -6,10 +6,15 @@ readings, and a withheld set has to be right for all of them.
 
 What it still gets is taken at once after the answer: devices by the Topology Manager's affinity, which is
 fixed by now. So the nodes of that affinity stay exposed for the resources that it may still ask for.
+
+An init container is not listed, and hands what it has on to the next container, which is admitted only where
+all of that is (device manager, generateDeviceTopologyHints; CPU manager, generateCPUTopologyHints). So what
+that one asks for, more devices of the same resource too, stays exposed on the nodes of the init container's.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -28,15 +33,27 @@ from numaplace.steering.state import SteeringState
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Devices that the container under admission may hold by now, and the mask of their NUMA nodes."""
+    """Devices that the container under admission may hold by now, counted by resource and mask.
 
-    held: Mapping[ResourceName, int]
+    ``mask`` is that of all their NUMA nodes.
+    """
+
+    devices: Mapping[ResourceName, Mapping[int, int]]
     mask: int
+
+    @property
+    def held(self) -> dict[ResourceName, int]:
+        """How many devices."""
+        return {resource: sum(counts.values()) for resource, counts in self.devices.items()}
 
     def may_be(self, unit: Shape) -> bool:
         """Return whether a unit of this shape can hold just that while it is admitted."""
         total = unit.total
         return all(total.get(resource, 0) == count for resource, count in self.held.items())
+
+    def may_be_handed_on_to(self, unit: Shape) -> bool:
+        """Return whether a unit of this shape has use for what an init container of another has held."""
+        return any(unit.total.get(resource, 0) for resource in self.devices)
 
 
 def readings(
@@ -46,19 +63,16 @@ def readings(
 
     ``able`` are the pods that can have asked for the resource (``AdmissionLog.asking``), as listed before.
     """
-    granted = frozenset(ids)
-    known = snapshot.devices(resource)
+    granted = {resource: _by_mask(snapshot, resource, frozenset(ids))}
     mask = 0
-    for one in granted:
-        mask |= known[one].mask if one in known else 0
-    found = [Reading({resource: len(granted)}, mask)]
+    for one in granted[resource]:
+        mask |= one
+    found = [Reading(granted, mask)]
     for pod in able:
         container = _begun(pod, resource)
         if container is not None:
-            held = _counted(container)
-            found.insert(
-                0, Reading({**held, resource: len(granted)}, mask | snapshot.container_mask(container))
-            )
+            held = _counted(snapshot, container)
+            found.insert(0, Reading({**held, **granted}, mask | snapshot.container_mask(container)))
     return tuple(one for number, one in enumerate(found) if one not in found[:number])
 
 
@@ -70,11 +84,16 @@ def _begun(pod: PodUse, resource: ResourceName) -> ContainerUse | None:
     return pod.containers[last]
 
 
-def _counted(container: ContainerUse) -> dict[ResourceName, int]:
+def _counted(snapshot: Snapshot, container: ContainerUse) -> dict[ResourceName, Mapping[int, int]]:
     ids: dict[ResourceName, set[DeviceId]] = {}
     for block in container.devices:
         ids.setdefault(block.resource, set()).update(block.ids)
-    return {resource: len(found) for resource, found in ids.items()}
+    return {resource: _by_mask(snapshot, resource, found) for resource, found in ids.items()}
+
+
+def _by_mask(snapshot: Snapshot, resource: ResourceName, ids: AbstractSet[DeviceId]) -> Mapping[int, int]:
+    known = snapshot.devices(resource)
+    return Counter(known[one].mask if one in known else 0 for one in ids)
 
 
 def states_to_come(
@@ -84,13 +103,32 @@ def states_to_come(
 
     ``state`` counts the grant. Where the container is of no known shape, what it still takes is unknown, and
     so is what is left on its nodes (``SteeringState.unsettled``); on all nodes if its own are not known.
+    With shapes known, the last ones are those where the admission fails and all is given back.
     """
     states: list[SteeringState] = []
     for reading in found:
         if reading.mask:
             after = completions(node, state, reading.held, mask=reading.mask, shapes=shapes)
             states.extend(one for one in after if one not in states)
-    return tuple(states) or (replace(state, unsettled=_unsettled(node, found)),)
+    unsettled = 0
+    if not states:
+        unsettled = _unsettled(node, found)
+        states.append(replace(state, unsettled=unsettled))
+    if shapes:
+        undone = (replace(_undone(state, reading), unsettled=unsettled) for reading in found)
+        states.extend(one for one in undone if one not in states)
+    return tuple(states)
+
+
+def _undone(state: SteeringState, reading: Reading) -> SteeringState:
+    """Return the state without what the container holds: the kubelet frees it when it refuses the pod."""
+    devices = dict(state.devices)
+    for resource, counts in reading.devices.items():
+        devices[resource] = tuple(
+            replace(group, allocated=max(0, group.allocated - counts.get(group.mask, 0)))
+            for group in devices.get(resource, ())
+        )
+    return replace(state, devices=devices)
 
 
 def _unsettled(node: SteeringNode, found: Sequence[Reading]) -> int:
@@ -107,36 +145,61 @@ def kept_nodes(
     shapes: Sequence[Shape],
     withheld: Mapping[ResourceName, AbstractSet[int]],
     certain: bool,
+    later: Mapping[ResourceName, int] | None = None,
 ) -> dict[ResourceName, frozenset[int]]:
-    """Return the NUMA nodes that stay exposed for what the container may still ask for.
+    """Return the NUMA nodes that stay exposed for what the container, or one after it, may still ask for.
 
     ``shapes`` are those that may be under admission; ``certain``: there are no others. If not, whatever is
     not withheld now (``withheld``) stays exposed on the container's nodes: with what is, it has been given
-    its affinity.
+    its affinity. ``later`` is what takes over from it (``Attribution.later``); ``None``: any unit may.
     """
     kept: dict[ResourceName, int] = {}
     units = [unit for shape in shapes for unit in shape.units(node.scope)]
     for reading in found:
+        held = reading.held
         missing = {
             resource
             for unit in units
             if reading.may_be(unit)
             for resource in unit.total
-            if not is_compute(resource) and resource not in reading.held
+            if not is_compute(resource) and resource not in held
         }
-        for resource in node.steerable - reading.held.keys():
+        missing |= _handed_on(reading, units) if later is None else _more(reading, later)
+        for resource in node.steerable:
             if resource in missing:
                 kept[resource] = kept.get(resource, 0) | reading.mask
-            elif not certain:
+            elif not certain and resource not in held:
                 exposed = reading.mask & ~mask_of(withheld.get(resource, frozenset()))
                 kept[resource] = kept.get(resource, 0) | exposed
     return {resource: frozenset(nodes_of(mask)) for resource, mask in kept.items() if mask}
+
+
+def _more(reading: Reading, asked: Mapping[ResourceName, int]) -> set[ResourceName]:
+    held = reading.held
+    return {resource for resource, amount in asked.items() if amount > held.get(resource, 0)}
+
+
+def _handed_on(reading: Reading, units: Sequence[Shape]) -> set[ResourceName]:
+    """Return what the next container may ask for, if this is an init container of a pod that is not known.
+
+    One that holds as much as no unit asks for surely is, of a unit that is not declared by itself.
+    """
+    held = reading.held
+    alien = {
+        resource
+        for resource, count in held.items()
+        if all(unit.total.get(resource, 0) != count for unit in units)
+    }
+    taking = [unit for unit in units if reading.may_be_handed_on_to(unit)]
+    return alien.union(*(_more(reading, unit.total) for unit in taking))
 
 
 def may_have_more_containers(node: SteeringNode, able: Iterable[PodUse]) -> bool:
     """Return whether the pod's affinity may be in use for longer than this container's admission.
 
     Under scope ``pod`` it was fixed for all containers at once: until they have their devices, nothing that
-    they may get must lose its topology. Init containers are not listed, and hand theirs on.
+    they may get must lose its topology. Init containers are not listed, and hand theirs on. ``able`` are the
+    pods that may be asking; without one it is not known.
     """
-    return node.scope is Scope.POD and any(len(pod.containers) > 1 for pod in able)
+    entries = tuple(able)
+    return node.scope is Scope.POD and (not entries or any(len(pod.containers) > 1 for pod in entries))
