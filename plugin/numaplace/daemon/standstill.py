@@ -70,9 +70,11 @@ class Standstill:
         return refused(Reason.KUBELET_STARTED, f"it does not list all pods yet that hold {names}")
 
     def stands_still(self, settings: SteerSettings) -> bool:
-        """Return whether nothing is decided at all now: for one of these reasons, or on this kind of node."""
-        if self.why() is not None:
-            return True
+        """Return whether nothing is decided at all now: for one of these reasons, or on such a node."""
+        return self.why() is not None or self.is_off(settings)
+
+    def is_off(self, settings: SteerSettings) -> bool:
+        """Return whether nothing is ever withheld on a node like this, whatever its pods hold."""
         node = self._facts.node(frozenset(self._ours()))
         off = choose(node, NOT_KNOWN, (), settings=settings.choice).refusals
         return bool(off) and off[0].reason is not Reason.STATE_UNKNOWN
