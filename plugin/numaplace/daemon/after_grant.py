@@ -18,6 +18,7 @@ from numaplace.metrics.labels import SteeredEffect, SteeringFailure
 from numaplace.metrics.steering import SteeringMetrics
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.state.snapshot import Snapshot
+from numaplace.steering.choose import choose
 from numaplace.steering.moment import (
     Decided,
     GrantSeen,
@@ -29,6 +30,7 @@ from numaplace.steering.moment import (
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason
+from numaplace.steering.unseen import unseen_in
 
 LIVE_SHARE = 0.5
 """The part of the time for one Allocate that a List may take."""
@@ -108,9 +110,13 @@ class GrantFollower:
         shapes = self._facts.shapes(node, settings)
         grant = GrantSeen(resource, ids, self._keeper.granted_to(resource, len(ids), specs=specs))
         started = self._clock()
-        decided = grant_decision(
-            node, snapshot, grant, shapes=shapes, settings=settings.choice, withheld=withheld
-        )
+        unseen = unseen_in(snapshot, specs.pods, node, but=self._keeper.moving)
+        if unseen is None:
+            decided = grant_decision(
+                node, snapshot, grant, shapes=shapes, settings=settings.choice, withheld=withheld
+            )
+        else:
+            decided = Decided(choose(node, unseen, (), settings=settings.choice))
         self._metrics.decided(decided.decision, duration_seconds=self._clock() - started)
         choice = settings.choice
         strategy = choice.strategies.get(resource, choice.strategy)

@@ -37,10 +37,12 @@ from numaplace.metrics.labels import SteeringFailure
 from numaplace.metrics.steering import SteeringMetrics
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.steering.arriving import upsets
+from numaplace.steering.choose import choose
 from numaplace.steering.moment import Decided, ShapesInForce, refused, settled_decision
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason, SteeringDecision
+from numaplace.steering.unseen import unseen_in
 
 RETRY_SECONDS = 5.0
 """A set that could not be delivered is tried again after this time."""
@@ -232,7 +234,11 @@ class Steerer:
         if snapshot is None:
             return
         started = self._clock()
-        decided = settled_decision(node, snapshot, shapes=shapes, settings=settings.choice)
+        unseen = unseen_in(snapshot, self._facts.specs.pods, node, but=self._keeper.moving)
+        if unseen is None:
+            decided = settled_decision(node, snapshot, shapes=shapes, settings=settings.choice)
+        else:
+            decided = Decided(choose(node, unseen, (), settings=settings.choice))
         self._metrics.decided(decided.decision, duration_seconds=self._clock() - started)
         if not quiet and decided.decision.withheld != self._exposure.withheld:
             self._expose(refused(Reason.UNDER_ADMISSION))
