@@ -304,3 +304,25 @@ def test_nothing_makes_it_fail_and_what_is_unknown_has_a_reason(
 ) -> None:
     node = node_of(settings, allocatable=seen, cpu_topology=cpus)
     assert bool(node.problem) is (None in (node.policy, node.cpu, node.memory))
+
+
+@pytest.mark.parametrize("policy", ["none", "restricted"])
+def test_many_numa_nodes_are_not_predicted(policy: str) -> None:
+    """The kubelet's own work doubles with each of them, too; here it would stop the daemon for minutes."""
+    nodes = range(36)
+    topology = NumaTopology(tuple(nodes), {node: frozenset({node}) for node in nodes})
+    cpus = CpuTopology.of({node: CpuDetail(node, node, node, node) for node in nodes})
+    allocatable = Allocatable(
+        cpus=frozenset(nodes) - {0}, memory=tuple(MemoryBlock(MEMORY, 1 << 30, (node,)) for node in nodes)
+    )
+    options = {} if policy == "none" else {"max-allowable-numa-nodes": "64"}
+    node = steering_node(
+        KnownKubelet(replace(ALIGNED, policy=policy, options=options)),
+        allocatable=allocatable,
+        topology=topology,
+        cpu_topology=cpus,
+        steerable=frozenset({GPU}),
+    )
+    assert (node.policy, node.memory) == (PolicyName.NONE if policy == "none" else None, None)
+    assert isinstance(node.cpu, StaticCpuPolicy), "where the CPUs are is told all the same"
+    assert "36 NUMA nodes are too many" in node.problem

@@ -1,5 +1,6 @@
 """Where a static CPU manager without a Topology Manager takes CPUs from, told before it does."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.engine.options import PolicyName
@@ -54,3 +55,11 @@ def test_each_container_is_asked_for_by_its_name():
     machine = Machine(HARDWARE)
     assert (nodes_of(ahead(machine, pod, "a")), nodes_of(ahead(machine, pod, "b"))) == ((0,), (0,))
     assert ahead(machine, pod, "unheard-of") == 0
+
+
+@pytest.mark.parametrize(("nodes", "spread", "told"), [(8, True, True), (9, False, True), (9, True, False)])
+def test_what_would_take_too_long_is_not_told(nodes, spread, told):
+    options = CpuPolicyOptions(distribute_across_numa=spread)
+    sizes = (4,) * nodes
+    machine = Machine(Hardware(nodes, sizes, (), policy=PolicyName.NONE, cpu_options=options))
+    assert bool(ahead(machine, shape(cpu=2, memory=1).pod())) is told

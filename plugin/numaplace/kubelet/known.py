@@ -33,6 +33,10 @@ NOT_PREDICTED_GATES = (
 )
 """Feature gates, off by default, under which the managers do what their ports do not."""
 
+MOST_NUMA_NODES = 10
+"""The managers go through all sets of NUMA nodes: with each node the work doubles, and it is done while the
+kubelet waits. Kubelets align on 8 by default (``max-allowable-numa-nodes``)."""
+
 _T = TypeVar("_T")
 
 
@@ -97,6 +101,8 @@ def _named(kind: Callable[[str], _T], key: str, name: str) -> _T:
 
 def _policy(settings: KubeletSettings, topology: NumaTopology) -> tuple[PolicyName, PolicyOptions]:
     policy = _named(PolicyName, "topologyManagerPolicy", settings.policy)
+    if policy != PolicyName.NONE:
+        _check_number(topology)
     for gate in NOT_PREDICTED_GATES:
         # Alpha gates, and beta gates that are off by default: a group switches them on all the same.
         if settings.alpha(gate) or settings.gates.get(gate, settings.gates.get("AllBeta", False)):
@@ -168,10 +174,19 @@ def _memory(settings: KubeletSettings, allocatable: Allocatable, topology: NumaT
     static = name == "Static"
     if static != bool(allocatable.memory):
         raise InputError(_other_policy("memoryManagerPolicy", name, "memory of NUMA nodes", shown=not static))
+    if static:
+        _check_number(topology)
     policy = memory_policy_from(allocatable, topology, static=static)
     if policy is None:
         raise InputError("the kubelet reports memory on NUMA nodes that the host does not show")
     return policy
+
+
+def _check_number(topology: NumaTopology) -> None:
+    if len(topology.nodes) > MOST_NUMA_NODES:
+        raise InputError(
+            f"{len(topology.nodes)} NUMA nodes are too many to predict: it is done up to {MOST_NUMA_NODES}"
+        )
 
 
 def _other_policy(key: str, name: str, what: str, *, shown: bool) -> str:
