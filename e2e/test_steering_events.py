@@ -20,7 +20,7 @@ from harness.hardware import declare, set_unhealthy
 from harness.kubelet import KubeletOptions
 from harness.landing import Landing, land, refused_only, settle
 from harness.logs import LogKeeper
-from harness.pods import Pod, unique
+from harness.pods import Container, Pod, unique
 from harness.steering import count, samples, wait_decided, withheld
 from harness.waiters import until
 
@@ -104,6 +104,24 @@ def test_headroom_keeps_room_for_cpu_only_pods(site: EquippedNode, steered: Stee
         fill(site)
         site.wait_withheld(daemon, {})
         assert all(one.admitted for one in land(site, pods_of("burst", cpu_only(13), FOUR)))
+
+
+def test_what_init_containers_keep(site: EquippedNode, steered: Steered, tmp_path: Path) -> None:
+    """PodResources hides CPUs that stay with an init container that has ended; the pod's spec tells."""
+    greedy = Pod(
+        unique("greedy"),
+        (Container(limits=cpu_only(1)),),
+        init_containers=(Container("init", cpu_only(13), ends=True),),
+    )
+    with fake_cluster(tmp_path) as cluster, steered(FOUR, cluster=cluster) as daemon:
+        wait_decided(daemon)
+        fill(site)
+        site.wait_withheld(daemon, {VF: frozenset((0, 1, 2))})
+        assert nodes_of(land(site, [greedy])) == [(3,)]
+        cluster.mirror(site.node.kubelet)
+        site.wait_withheld(daemon, {})
+        # Three CPUs are left on NUMA node 3, not 15.
+        assert nodes_of(land(site, pods_of("next", FOUR))) == [(0,)]
 
 
 def test_many_cpu_only_pods_compete(site: EquippedNode, steered: Steered) -> None:
