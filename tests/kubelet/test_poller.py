@@ -231,6 +231,34 @@ async def test_a_request_refreshes_the_capacity_at_once(source):
         await eventually(lambda: poller.latest.allocatable == source.capacity)
 
 
+async def test_a_capacity_that_is_followed_is_as_new_as_the_list(source):
+    clock = Clock()
+    poller = Poller(source, clock=clock)
+    await poller.live(timeout_seconds=10)
+    poller.follow_allocatable(on=True)
+    for number in (2, 3):
+        clock.now += 1.0
+        source.capacity = Allocatable(cpus=frozenset({number}))
+        assert (await poller.live(timeout_seconds=10)).allocatable == source.capacity
+    asked = source.allocatables
+    await poller.live(timeout_seconds=10)
+    assert source.allocatables == asked, "not with every List of a burst"
+    poller.follow_allocatable(on=False)
+    clock.now += 1.0
+    await poller.live(timeout_seconds=10)
+    assert source.allocatables == asked
+
+
+async def test_a_followed_capacity_that_cannot_be_had_does_not_fail_the_list(source):
+    clock = Clock()
+    poller = Poller(source, clock=clock)
+    before = await poller.live(timeout_seconds=10)
+    poller.follow_allocatable(on=True)
+    clock.now += 1.0
+    source.fail_allocatable = "UNAVAILABLE"
+    assert (await poller.live(timeout_seconds=10)).allocatable == before.allocatable
+
+
 async def test_the_capacity_is_refreshed_on_its_slow_interval(source):
     poller = poller_of(source, interval_seconds=0.01, allocatable_interval_seconds=0.02)
     async with running(poller):

@@ -205,6 +205,7 @@ class Steerer:
         settings = self._settings()
         await self._facts.ask()
         if not settings.on:
+            self._facts.idle()
             self._expose(Decided(SteeringDecision()), tell=False)
             self._wake.clear()
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 from numaplace.daemon.arrivals import Arrivals
@@ -41,7 +41,10 @@ class Pods(Protocol):
 
 
 class SteeringFacts:
-    """``find`` asks for the kubelet's configuration, ``node_of`` makes the node of it."""
+    """``find`` asks for the kubelet's configuration, ``node_of`` makes the node of it.
+
+    ``follow_health`` is told of which other plugins' resources the devices' health matters.
+    """
 
     def __init__(
         self,
@@ -51,11 +54,13 @@ class SteeringFacts:
         keeper: Keeper,
         pods: Pods | None,
         clock: Callable[[], float],
+        follow_health: Callable[[Collection[ResourceName]], None] = lambda _names: None,
     ) -> None:
         self._find = find
         self._node_of = node_of
         self._keeper = keeper
         self._pods = pods
+        self._follow_health = follow_health
         self._clock = clock
         self._asked_at: float | None = None
         self._asking_for = 0
@@ -103,8 +108,7 @@ class SteeringFacts:
 
     def node(self, steerable: Steerable) -> SteeringNode:
         """Return the node by what is known now."""
-        seen = self._keeper.observation
-        allocatable = Allocatable() if seen is None else seen.allocatable
+        allocatable = self.allocatable
         last = self._node
         if last is None or last[0] is not self.known or last[1] is not allocatable or last[2] != steerable:
             node = self._node_of(self.known, allocatable, steerable)
@@ -123,6 +127,28 @@ class SteeringFacts:
         ``best-effort``, which refuses nothing, and while the API server tells of pods that were refused. Else
         a set has to be right for any request.
         """
+        found = self._shapes_in_force(node, settings)
+        self._follow_health(self._others_that_count(node, found))
+        return found
+
+    def idle(self) -> None:
+        """Take note that nothing is decided: no facts are needed."""
+        self._follow_health(())
+
+    def _others_that_count(self, node: SteeringNode, shapes: ShapesInForce) -> Collection[ResourceName]:
+        if node.policy in (None, PolicyName.NONE) or not shapes.shapes:
+            return ()
+        others = {block.resource for block in self.allocatable.devices} - node.steerable
+        named = {resource for shape in shapes.shapes for resource in shape.total}
+        return others & named if shapes.certain else others
+
+    @property
+    def allocatable(self) -> Allocatable:
+        """What pods can be given, by the last List."""
+        seen = self._keeper.observation
+        return Allocatable() if seen is None else seen.allocatable
+
+    def _shapes_in_force(self, node: SteeringNode, settings: SteerSettings) -> ShapesInForce:
         if settings.declared:
             return ShapesInForce(settings.declared, "declared")
         self._learn(node)

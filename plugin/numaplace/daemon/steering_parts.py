@@ -76,7 +76,12 @@ def make_steerer(
         resources,
         settings=settings,
         facts=SteeringFacts(
-            find=kubelet.find, node_of=kubelet.node, keeper=keeper, pods=cluster, clock=clock
+            find=kubelet.find,
+            node_of=kubelet.node,
+            keeper=keeper,
+            pods=cluster,
+            follow_health=lambda names: poller.follow_allocatable(on=bool(names)),
+            clock=clock,
         ),
         keeper=keeper,
         poller=poller,

@@ -36,10 +36,15 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class PollerTimes:
-    """Intervals and limits of the poller."""
+    """Intervals and limits of the poller.
+
+    The capacity is asked for every ``allocatable_interval_seconds``; while it is followed, together with each
+    List, but not before ``followed_interval_seconds`` are over.
+    """
 
     interval_seconds: float = 5.0
     allocatable_interval_seconds: float = 60.0
+    followed_interval_seconds: float = 1.0
     call_timeout_seconds: float = 5.0
     first_retry_seconds: float = 0.5
     longest_retry_seconds: float = 30.0
@@ -80,6 +85,7 @@ class Poller:
         self._allocatable_asked_seconds: float | None = None
         self._allocatable_stale = True
         self._allocatable_refused = False
+        self._followed = False
 
     @property
     def latest(self) -> Observation | None:
@@ -90,6 +96,10 @@ class Poller:
         """Ask for the capacity and list, now: after a registration, or when published devices changed."""
         self._allocatable_stale = True
         self._wake.set()
+
+    def follow_allocatable(self, *, on: bool) -> None:
+        """Keep the capacity as new as the Lists, or no more: it shows whether others' devices are healthy."""
+        self._followed = on
 
     async def live(self, *, timeout_seconds: float) -> Observation:
         """Return an observation whose List was sent after this call; works without ``run``, too.
@@ -157,7 +167,8 @@ class Poller:
     async def _observe(self) -> Observation:
         taken_at_seconds = self._clock()
         listing = self._source.list(timeout_seconds=self._times.call_timeout_seconds)
-        if self._allocatable is None and not self._allocatable_refused:
+        first = self._allocatable is None and not self._allocatable_refused
+        if first or self._follows_now():
             pods, refreshed = await asyncio.gather(listing, self._refresh(), return_exceptions=True)
             if isinstance(pods, BaseException):
                 raise pods
@@ -184,6 +195,11 @@ class Poller:
             self._allocatable = allocatable
             if self._latest is not None:
                 self._publish(replace(self._latest, allocatable=allocatable))
+
+    def _follows_now(self) -> bool:
+        asked = self._allocatable_asked_seconds
+        least = self._times.followed_interval_seconds
+        return self._followed and (asked is None or self._clock() - asked >= least)
 
     def _allocatable_due(self) -> bool:
         asked = self._allocatable_asked_seconds

@@ -1,0 +1,67 @@
+"""Other plugins' devices: their health is asked for as often as it matters."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from numaplace.daemon.steering_facts import SteeringFacts
+from numaplace.daemon.steering_settings import SteerSettings
+from numaplace.engine.options import PolicyName
+from numaplace.kubelet.poller import Observation
+from numaplace.managers.cpu.policy import NoneCpuPolicy
+from numaplace.managers.memory.machine import machine_memory
+from numaplace.managers.memory.policies import NoneMemoryPolicy
+from numaplace.model.names import CPU, DeviceId, ResourceName
+from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
+from numaplace.model.topology import NumaTopology
+from numaplace.steering.choose import SteeringSettings
+from numaplace.steering.node import SteeringNode
+from numaplace.steering.shape import Shape
+
+GPU, NIC = ResourceName("example.com/gpu"), ResourceName("vendor.example/nic")
+NODES = (0, 1)
+
+
+def followed(*declared, policy=PolicyName.BEST_EFFORT, seen=()):
+    """Return the resources whose health is followed."""
+    told = []
+    devices = tuple(
+        DeviceBlock(resource, frozenset({DeviceId(f"{resource}-{node}")}), (node,))
+        for resource in (GPU, NIC)
+        for node in NODES
+    )
+    pods = tuple(
+        PodUse("d", f"p{number}", (ContainerUse("main", devices=(devices[at],)),))
+        for number, at in enumerate(seen)
+    )
+    observation = Observation(pods, Allocatable(devices=devices), 1.0)
+    facts = SteeringFacts(
+        find=None,
+        node_of=lambda *_: node,
+        keeper=SimpleNamespace(observation=observation, moving=frozenset()),
+        pods=None,
+        clock=lambda: 2.0,
+        follow_health=told.append,
+    )
+    memory = NoneMemoryPolicy(machine_memory({node: {} for node in NODES}, {}))
+    node = SteeringNode(
+        NumaTopology(NODES), policy, cpu=NoneCpuPolicy(), memory=memory, steerable=frozenset({GPU})
+    )
+    settings = SteerSettings(True, SteeringSettings(), declared, 5.0, 0.2, live_list=True)
+    facts.shapes(node, settings)
+    return set(told[-1])
+
+
+def test_it_matters_where_a_request_names_them():
+    assert followed(Shape.of({GPU: 1, CPU: 1})) == set()
+    assert followed(Shape.of({GPU: 1}), Shape.of({GPU: 1, NIC: 1})) == {NIC}
+
+
+def test_it_matters_where_a_request_may_come_that_names_them():
+    assert followed(seen=[0]) == {NIC}
+
+
+@pytest.mark.parametrize("policy", [PolicyName.NONE, None])
+def test_it_matters_not_where_nothing_is_decided(policy):
+    assert followed(Shape.of({GPU: 1, NIC: 1}), policy=policy) == set()
