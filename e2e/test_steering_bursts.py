@@ -62,6 +62,7 @@ BURSTS = list(SETUPS) if SOAK else ["4-single-numa-node", "8-restricted-pod"]
 CHURNS = list(SETUPS) if SOAK else ["4-best-effort", "8-single-numa-node-pod"]
 
 ONE: Limits = {VF: 1, "cpu": 1, "memory": "1Gi"}
+TWO_RESOURCES: Limits = {VF: 1, AMD: 1, "cpu": 3, "memory": "2Gi"}
 MIXED: Sequence[Limits] = (
     ONE,
     {VF: 2, "cpu": 4, "memory": "2Gi"},
@@ -69,7 +70,7 @@ MIXED: Sequence[Limits] = (
     {VF: 1, "cpu": "500m", "memory": "1Gi"},
     {VF: 2},
     {NVIDIA: 1, "cpu": 2, "memory": "1Gi"},
-    {VF: 1, AMD: 1, "cpu": 3, "memory": "2Gi"},
+    TWO_RESOURCES,
     {"cpu": 3, "memory": "2Gi"},
 )
 WEIGHTS = (8, 4, 3, 3, 2, 1, 1, 4)
@@ -183,7 +184,7 @@ class Round:
     deletes: Sequence[int]
 
 
-def rounds_of(operations: int, *, seed: int) -> list[Round]:
+def rounds_of(operations: int, setup: Setup, *, seed: int) -> list[Round]:
     rng = random.Random(seed)
     alive: list[int] = []
     created = left = 0
@@ -195,6 +196,8 @@ def rounds_of(operations: int, *, seed: int) -> list[Round]:
         going = min(len(alive), number // 2 if surplus > 0 else number // 5)
         deletes = [alive.pop(rng.randrange(len(alive))) for _ in range(going)]
         creates = rng.choices(MIXED, WEIGHTS, k=number - going)
+        if not setup.memory:
+            creates = [ONE if limits is TWO_RESOURCES else limits for limits in creates]
         alive += range(created, created + len(creates))
         created += len(creates)
         left -= number
@@ -223,7 +226,7 @@ def play(site: EquippedNode, rounds: Sequence[Round]) -> list[Landing]:
 @pytest.mark.timeout(600 + 2 * OPERATIONS)
 @pytest.mark.parametrize("setup", CHURNS, indirect=True)
 def test_creates_and_deletes(site: EquippedNode, setup: Setup, report: Report) -> None:
-    rounds = rounds_of(OPERATIONS, seed=7)
+    rounds = rounds_of(OPERATIONS, setup, seed=7)
     shapes = [limits for limits in MIXED if VF in limits or NVIDIA in limits]
 
     def pods() -> list[Landing]:
