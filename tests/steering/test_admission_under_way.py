@@ -76,6 +76,28 @@ def test_what_fits_no_known_shape_is_unknown():
     assert decision.refusals[0].reason is Reason.STATE_UNKNOWN
 
 
+@pytest.mark.parametrize("first", [GPU, VF])
+def test_the_second_grant_of_a_container_changes_no_list(first):
+    """What hides the container's node does not matter; but each change is one more list to take in."""
+    hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
+    machine, node, both = Machine(hardware), hardware.steering_node(), shape(gpu=1, vf=1)
+    machine.create("p", both)
+    second = VF if first == GPU else GPU
+    held = choose(node, machine.states(), [both], settings=LEAST, kept={second: {0}})
+    assert held.withheld == {first: frozenset({0})}
+    done = choose(node, machine.states(), [both], settings=LEAST, preferring=held.withheld)
+    assert done.withheld == held.withheld
+
+
+def test_what_was_preferred_is_not_withheld_for_nothing():
+    hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
+    machine, node, both = Machine(hardware), hardware.steering_node(), shape(gpu=1, vf=1)
+    machine.create("p", both)
+    before = {GPU: {0}, VF: {0, 1}}
+    decision = choose(node, machine.states(), [both], settings=LEAST, preferring=before)
+    assert sum(len(nodes) for nodes in decision.withheld.values()) == 1
+
+
 def test_nodes_that_an_admission_still_needs_stay_exposed():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
     machine, node, both = Machine(hardware), hardware.steering_node(), shape(gpu=1, vf=1)

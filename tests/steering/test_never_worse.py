@@ -162,7 +162,8 @@ def test_no_known_shape_comes_off_worse():
     for seed in range(1200):
         machine, shapes, settings = case(seed, even=seed % 3 > 0)
         node = machine.hardware.steering_node()
-        decision = choose(node, machine.states(), shapes, settings=settings)
+        before = {name: {seed % machine.hardware.nodes} for name in [*machine.tables][: seed % 2]}
+        decision = choose(node, machine.states(), shapes, settings=settings, preferring=before)
         if decision.withheld:
             steered += 1
             assert_not_worse(machine, shapes, decision.withheld)

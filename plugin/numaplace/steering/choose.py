@@ -73,6 +73,7 @@ def choose(
     settings: SteeringSettings,
     kept: NODES | None = None,
     certain: bool = True,
+    preferring: NODES | None = None,
 ) -> SteeringDecision:
     """Return the withheld set for the next admission. Equal arguments give equal decisions; nothing raises.
 
@@ -80,12 +81,15 @@ def choose(
     the strategy is followed in the first one, no shape comes off worse in any. ``shapes`` are all that may
     arrive; none means that anything may. ``kept`` are NUMA nodes on which a container under admission may
     still be given devices of a resource: they stay exposed. ``certain``: no other shapes may arrive. If they
-    may, and the policy refuses what it does not align, a set has to be right for any request as well.
+    may, and the policy refuses what it does not align, a set has to be right for any request as well. Of sets
+    for known shapes that do as well, one near to ``preferring`` is taken.
     """
     off = _off(node, states, settings)
     if off is not None or isinstance(states, StateUnknown):
         return SteeringDecision(refusals=(off,) if off else ())
-    steering = _Steering(node, states, settings, kept={} if kept is None else kept, certain=certain)
+    steering = _Steering(
+        node, states, settings, kept=kept or {}, preferring=preferring or {}, certain=certain
+    )
     try:
         return steering.for_any_shape() if not shapes else steering.for_shapes(shapes)
     except OutOfBudgetError:
@@ -137,12 +141,14 @@ class _Steering:
         settings: SteeringSettings,
         *,
         kept: NODES,
+        preferring: NODES,
         certain: bool,
     ) -> None:
         self._node = node
         self._states = states
         self._settings = settings
         self._kept = {resource: mask_of(nodes) for resource, nodes in kept.items()}
+        self._preferring = {resource: mask_of(nodes) for resource, nodes in preferring.items()}
         self._any_request = not certain and node.policy != PolicyName.BEST_EFFORT
         self._budget = Budget(settings.max_predictions)
         self._outlooks: dict[Strategy, list[Outlook]] = {}
@@ -193,6 +199,7 @@ class _Steering:
                 others=outlooks[1:],
                 kept=self._kept,
                 headroom=self._settings.headroom,
+                preferring=self._preferring,
             )
             set_ = search.run()
             if not isinstance(set_, Refusal):

@@ -105,7 +105,16 @@ def grant_decision(
     kept = kept_nodes(
         node, found, shapes=own, withheld=withheld, certain=certain, later=grant.attribution.later
     )
-    decision = choose(node, states, shapes.shapes, settings=settings, kept=kept, certain=shapes.certain)
+    # What is in force comes first: the next list may be sent before the kubelet has taken in the last one.
+    decision = choose(
+        node,
+        states,
+        shapes.shapes,
+        settings=settings,
+        kept=kept,
+        certain=shapes.certain,
+        preferring=withheld,
+    )
     return Decided(decision, states[0])
 
 

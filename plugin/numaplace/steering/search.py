@@ -50,7 +50,8 @@ class Search:
     """One search over shapes that hang together by their resources.
 
     ``outlook`` is the present state's; ``others`` are those of states that the node may be in as well: no
-    shape may come off worse there. ``kept`` are nodes that have to stay exposed.
+    shape may come off worse there. ``kept`` are nodes that have to stay exposed. Pairs
+    of ``preferring`` are withheld before others: a list that does not change need not be sent.
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class Search:
         others: Sequence[Outlook],
         kept: Withheld,
         headroom: Headroom,
+        preferring: Withheld = NOTHING_WITHHELD,
     ) -> None:
         self._node = node
         self._demands = demands
         self._outlook = outlook
         self._others = others
         self._kept = kept
+        self._preferring = preferring
         self._headroom = headroom
         self._steered = {
             demand: tuple(
@@ -120,11 +123,16 @@ class Search:
             withheld[pair[0]] = withheld.get(pair[0], 0) | pair[1]
 
     def _pair_against(self, demand: Demand, taken: int, withheld: Withheld) -> Pair | None:
-        """Return a pair that takes ``taken`` from the shape: of the resource that most shapes ask for."""
-        for resource in sorted(self._steered[demand], key=lambda one: (-self._uses[one], one)):
-            nodes = taken & self._spare(resource) & ~withheld.get(resource, 0)
-            if nodes:
-                return resource, nodes & -nodes
+        """Return a pair that takes ``taken`` from the shape: preferred, or of what most shapes ask for."""
+        found = [
+            (resource, taken & self._spare(resource) & ~withheld.get(resource, 0))
+            for resource in sorted(self._steered[demand], key=lambda one: (-self._uses[one], one))
+        ]
+        for among in (self._preferring, None):
+            for resource, nodes in found:
+                nodes &= -1 if among is None else among.get(resource, 0)
+                if nodes:
+                    return resource, nodes & -nodes
         return None
 
     def _spare(self, resource: ResourceName) -> int:
@@ -153,7 +161,8 @@ class Search:
 
     def _reduced(self, withheld: dict[ResourceName, int]) -> dict[ResourceName, int]:
         """Expose again what is not needed, high nodes first: the kubelet prefers low ones by itself."""
-        for resource, bit in sorted(_pairs(withheld), key=lambda pair: (-pair[1], pair[0])):
+        pairs = sorted(_pairs(withheld), key=lambda pair: (self._is_preferred(pair), -pair[1], pair[0]))
+        for resource, bit in pairs:
             less = {**withheld, resource: withheld[resource] & ~bit}
             if not less[resource]:
                 del less[resource]
@@ -161,6 +170,9 @@ class Search:
             if self._problem(less, concerned) is None:
                 withheld = less
         return withheld
+
+    def _is_preferred(self, pair: Pair) -> bool:
+        return bool(self._preferring.get(pair[0], 0) & pair[1])
 
     def _too_tight(self, withheld: Withheld) -> Refusal | None:
         """Refuse where a shape would depend on a node that is nearly full, or not settled yet."""
