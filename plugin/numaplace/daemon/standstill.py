@@ -71,13 +71,14 @@ class Standstill:
 
     def stands_still(self, settings: SteerSettings) -> bool:
         """Return whether nothing is decided at all now: for one of these reasons, or on such a node."""
-        return self.why() is not None or self.is_off(settings)
+        return self.why() is not None or self.off(settings) is not None
 
-    def is_off(self, settings: SteerSettings) -> bool:
-        """Return whether nothing is ever withheld on a node like this, whatever its pods hold."""
+    def off(self, settings: SteerSettings) -> Decided | None:
+        """Return the decision to withhold nothing on a node like this, whatever its pods hold, if so."""
         node = self._facts.node(frozenset(self._ours()))
-        off = choose(node, NOT_KNOWN, (), settings=settings.choice).refusals
-        return bool(off) and off[0].reason is not Reason.STATE_UNKNOWN
+        decision = choose(node, NOT_KNOWN, (), settings=settings.choice)
+        lasting = any(one.reason is not Reason.STATE_UNKNOWN for one in decision.refusals)
+        return Decided(decision) if lasting else None
 
     def times(self) -> Iterator[float]:
         """Yield when a reason comes or goes by itself."""

@@ -209,9 +209,10 @@ class Steerer:
             self._expose(Decided(SteeringDecision()), tell=False)
             self._wake.clear()
             return
-        if not self._standstill.is_off(settings):
+        held = self._standstill.off(settings)
+        if held is None:
             await self._pace.ask_for_list()
-        held = self._standstill.why()
+            held = self._standstill.why()
         if held is not None:
             if held != self._decided or self._exposure.withheld:
                 self._expose(held)
@@ -312,4 +313,4 @@ class Steerer:
         settings, now = self._settings(), self._clock()
         if settings.on:
             yield from (one for one in (*self._standstill.times(), self._retry_at) if one > now)
-            yield None if self._standstill.is_off(settings) else self._pace.list_at_seconds
+            yield None if self._standstill.off(settings) else self._pace.list_at_seconds
