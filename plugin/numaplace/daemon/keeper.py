@@ -14,7 +14,7 @@ from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.model.podresources import PodUse
 from numaplace.model.topology import NumaTopology
 from numaplace.state.admission import UNKNOWN, AdmissionLog, held_nodes
-from numaplace.state.attribution import Attribution, Specs, attribute, attributed_nodes
+from numaplace.state.attribution import Attribution, Specs, attribute, attributed_nodes, may_still_ask
 from numaplace.state.contribution import ContributionCache
 from numaplace.state.ledger import Grant, Ledger
 from numaplace.state.quiet import QuietLog
@@ -113,6 +113,15 @@ class Keeper:
         """The pods that may still be under admission, by the List observed last."""
         seen = self._observation
         return frozenset() if seen is None else self._quiet.moving(seen.taken_at_seconds)
+
+    def open_until(self, resources: Collection[ResourceName], *, specs: Specs) -> float | None:
+        """Return until when a pod may be under admission that can ask for one of them; ``None``: none can."""
+        seen = self._observation
+        if seen is None:
+            return None
+        return self._quiet.open_until(
+            seen.taken_at_seconds, may_ask=lambda pod: may_still_ask(pod, resources, specs=specs)
+        )
 
     @property
     def complete(self) -> Collection[PodKey]:

@@ -21,7 +21,7 @@ from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import ContainerEdits, Device, combine
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.placement.index import index_devices
-from numaplace.steering.shaping import looked_at, published_nodes
+from numaplace.steering.shaping import is_mixed, looked_at, published_nodes
 
 SETTLE_SECONDS = 2.0
 """Time to the next look when a device has changed and the change is not believed yet."""
@@ -45,6 +45,10 @@ class Steering(Protocol):
         self, resource: ResourceName, ids: Collection[DeviceId], *, since_seconds: float
     ) -> None:
         """Have the next list delivered before Allocate is answered; raises nothing."""
+        ...
+
+    def lost_alignment(self, resource: ResourceName) -> bool:
+        """Take note that hidden devices are offered beside shown ones; return whether that is our doing."""
         ...
 
     def reset(self) -> None:
@@ -133,8 +137,10 @@ class ResourceService:
         self._steering.active()
         asked_at_seconds = self._clock()
         nodes, withheld_at_seconds = self._withheld_last
-        if nodes and asked_at_seconds - withheld_at_seconds < LOOK_SECONDS:
-            hidden = {device.id: device.nodes for device in self._hidden}
+        hidden = {device.id: device.nodes for device in self._hidden}
+        lately = asked_at_seconds - withheld_at_seconds < LOOK_SECONDS
+        mixed = is_mixed(available, must_include, hidden=hidden)
+        if (mixed and self._steering.lost_alignment(self._resource)) or (nodes and lately):
             available = tuple(looked_at(available, must_include, size, hidden=hidden, nodes=nodes))
         answer = await self._decider.decide(
             Ask(self._resource, available, must_include, size, self._index, self._settings())

@@ -32,6 +32,7 @@ from numaplace.daemon.steering_log import Passing, SteeringLog
 from numaplace.daemon.steering_pace import Pace
 from numaplace.daemon.steering_settings import SteerSettings
 from numaplace.daemon.steering_status import SteeringStatus as SteeringStatus
+from numaplace.engine.options import PolicyName
 from numaplace.kubelet.poller import Poller
 from numaplace.metrics.labels import SteeringFailure
 from numaplace.metrics.steering import SteeringMetrics
@@ -42,6 +43,7 @@ from numaplace.steering.moment import Decided, ShapesInForce, refused, settled_d
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason, SteeringDecision
+from numaplace.steering.sets import first_step
 from numaplace.steering.unseen import unseen_in
 
 RETRY_SECONDS = 5.0
@@ -70,7 +72,12 @@ class Steerer:
         self._settings = settings
         self._facts = facts
         self._keeper = keeper
-        self._pace = Pace(keeper, poller, clock=clock)
+        self._pace = Pace(
+            keeper,
+            poller,
+            open_until=lambda: keeper.open_until(resources(), specs=facts.specs),
+            clock=clock,
+        )
         self._standstill = Standstill(
             resources,
             facts=facts,
@@ -119,6 +126,19 @@ class Steerer:
     def active(self) -> None:
         """Note that a container is under admission."""
         self._pace.active()
+
+    def lost_alignment(self, resource: ResourceName) -> bool:
+        """Return whether a set came into force under a container that the kubelet had placed before.
+
+        That is so where it offers hidden devices beside shown ones, unless the policy admits what is not
+        aligned. Everything is exposed then.
+        """
+        policy = self._facts.node(frozenset(self._resources())).policy
+        if policy not in (PolicyName.RESTRICTED, PolicyName.SINGLE_NUMA_NODE):
+            return False
+        what = f"devices of {resource} were hidden from a container that was to get them"
+        self._failed(SteeringFailure.ALIGNMENT, what)
+        return True
 
     def reset(self) -> None:
         """Expose everything and decide anew: devices, resources or settings have changed."""
@@ -228,8 +248,8 @@ class Steerer:
                 self._expose(refused(Reason.UNDER_ADMISSION))
             return
         terminal = frozenset(self._facts.specs.terminal)
-        quiet = self._pace.quiet
-        seen = (self._keeper.view, node, shapes, quiet, settings, terminal, self._facts.coming())
+        quiet, proved = self._pace.quiet, self._pace.proved
+        seen = (self._keeper.view, node, shapes, quiet, proved, settings, terminal, self._facts.coming())
         if seen == self._seen or self._clock() < self._retry_at:
             return
         snapshot = self._keeper.snapshot(terminal=terminal)
@@ -242,10 +262,12 @@ class Steerer:
         else:
             decided = Decided(choose(node, unseen, (), settings=settings.choice))
         self._metrics.decided(decided.decision, duration_seconds=self._clock() - started)
-        if not quiet and decided.decision.withheld != self._exposure.withheld:
+        following, withheld = decided.decision.withheld, self._exposure.withheld
+        ready = proved or (quiet and first_step(withheld, following) == following)
+        if not ready and following != withheld:
             self._expose(refused(Reason.UNDER_ADMISSION))
         self._shapes, self._seen = shapes, seen
-        if not quiet:
+        if not ready:
             return
         try:
             # Told at rest only: what a grant leads to is over in a moment.

@@ -24,11 +24,22 @@ LEAST_PAUSE_SECONDS = 0.01
 
 
 class Pace:
-    """After a burst two Lists are asked for; then the poller's own are enough."""
+    """After a burst two Lists are asked for; then the poller's own are enough.
 
-    def __init__(self, keeper: Keeper, poller: Poller, *, clock: Callable[[], float]) -> None:
+    ``open_until`` tells until when a pod that Lists show unchanged may be under admission all the same.
+    """
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        poller: Poller,
+        *,
+        open_until: Callable[[], float | None],
+        clock: Callable[[], float],
+    ) -> None:
         self._keeper = keeper
         self._poller = poller
+        self._open_until = open_until
         self._clock = clock
         self._active_at = clock()
         self._not_before = clock()
@@ -59,13 +70,18 @@ class Pace:
         )
 
     @property
+    def proved(self) -> bool:
+        """Whether no pod that may ask for devices is left under admission, by a slow plugin of a vendor."""
+        return self.quiet and self._open_until() is None
+
+    @property
     def list_at_seconds(self) -> float | None:
         """When a List is needed that the poller would not ask for by itself so soon."""
         seen = self._keeper.observation
         if self._expected_at is not None:
             return max(self._expected_at, self._not_before)
         if seen is None or self.quiet:
-            return None
+            return None if seen is None else self._open_until()
         shortly_after = self._active_at + AFTER_ACTIVITY_SECONDS
         taken_at = seen.taken_at_seconds
         return max(shortly_after if taken_at < shortly_after else taken_at + QUIET_SECONDS, self._not_before)

@@ -57,6 +57,8 @@ class SteeringFailure(StrEnum):
     """PodResources did not answer in time, or has not for long."""
     UNDELIVERED = "undelivered"
     """The kubelet did not take a list in time."""
+    ALIGNMENT = "alignment"
+    """Devices were hidden from a container that had been placed before."""
     ERROR = "error"
     """Our bug; the log has it."""
 

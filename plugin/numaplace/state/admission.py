@@ -55,7 +55,7 @@ def asking(
     ``latest`` is a grant known to be for the pod under admission (``AdmissionLog.asking`` knows): of several
     candidates, the one that holds it is the one.
     """
-    able = [pod for pod in pods if pod.key not in complete and _can_ask(pod, resource)]
+    able = [pod for pod in pods if pod.key not in complete and can_ask(pod, resource)]
     if len(able) > 1 and latest is not None:
         holders = [pod for pod in able if any(_holds(one, latest) for one in pod.containers)]
         able = holders if len(holders) == 1 else able
@@ -185,7 +185,7 @@ def _holds_anything(pod: PodUse) -> bool:
     return last_touched(pod) >= 0
 
 
-def _can_ask(pod: PodUse, resource: ResourceName) -> bool:
+def can_ask(pod: PodUse, resource: ResourceName) -> bool:
     """Return whether some container of the pod can still ask; a pod listed without containers can."""
     last = last_touched(pod)
     if last < len(pod.containers) - 1 or last < 0:

@@ -19,7 +19,7 @@ from numaplace.managers.device_manager import ContainerKind
 from numaplace.managers.pod import Container, Pod, QosClass
 from numaplace.model.names import CPU, PodKey, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, PodUse
-from numaplace.state.admission import Admission, has_resource, is_done, last_touched
+from numaplace.state.admission import Admission, can_ask, has_resource, is_done, last_touched
 from numaplace.state.snapshot import Snapshot
 
 Amounts = Mapping[ResourceName, int]
@@ -138,12 +138,24 @@ def pinned_request(pod: Pod, container: Container) -> dict[ResourceName, int]:
     return found
 
 
+def may_still_ask(use: PodUse, resources: Collection[ResourceName], *, specs: Specs) -> bool:
+    """Return whether a pod of the List that may be under admission can still ask for one of the resources."""
+    if use.key in specs.terminal:
+        return False
+    spec = specs.pods.get(use.key)
+    if spec is None or not _belong_together(use, spec):
+        return any(can_ask(use, resource) for resource in resources)
+    return any(True for resource in resources for _ in _askers(use, spec, resource, None))
+
+
 def _belong_together(use: PodUse, spec: Pod) -> bool:
     return {one.name for one in use.containers} <= {one.name for one in spec.in_order}
 
 
-def _askers(use: PodUse, spec: Pod, resource: ResourceName, size: int) -> Iterator[_Asker]:
+def _askers(use: PodUse, spec: Pod, resource: ResourceName, size: int | None) -> Iterator[_Asker]:
     """Give the containers that can be asking: not those before one that holds something, nor done ones.
+
+    ``size`` is how many they ask for; ``None``: any number.
 
     Init containers are not listed, so one that is done cannot be told from one that is to come.
     """
@@ -153,7 +165,8 @@ def _askers(use: PodUse, spec: Pod, resource: ResourceName, size: int) -> Iterat
     passed = touched is None
     for container in spec.in_order:
         passed = passed or container.name == touched
-        if not passed or container.limits.get(resource, 0) != size:
+        asked = container.limits.get(resource, 0)
+        if not passed or not asked or size not in (None, asked):
             continue
         holding = listed.get(container.name)
         if holding is None or not (is_done(holding) or has_resource(holding, resource)):

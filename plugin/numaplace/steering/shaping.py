@@ -21,6 +21,16 @@ def published_nodes(device: Device, *, in_use: bool, withheld: AbstractSet[int])
     return ()
 
 
+def is_mixed(
+    available: Collection[DeviceId], must_include: Collection[DeviceId], *, hidden: Collection[DeviceId]
+) -> bool:
+    """Return whether hidden devices are offered beside shown ones, other than those that must be included."""
+    musts = frozenset(must_include)
+    return any(id_ in hidden for id_ in available) and any(
+        id_ not in hidden and id_ not in musts for id_ in available
+    )
+
+
 def looked_at(
     available: Collection[DeviceId],
     must_include: Collection[DeviceId],

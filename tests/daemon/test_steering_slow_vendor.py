@@ -1,0 +1,98 @@
+"""A container that a vendor's plugin holds up, while other pods come and go."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from daemon_site import GPU, VF, pod, until
+from numaplace.engine.options import PolicyName
+from numaplace.kubelet.emulator.admission import Admitter
+from steering_site import hidden, home, placed, quiet, reasons, steered, steering_site
+
+REQUESTS = {"requests": [{VF: 1, "cpu": 2, "memory": "2Gi"}]}
+
+
+@pytest.fixture
+def held_up(monkeypatch):
+    """The next container waits after the Topology Manager's look, until the event that is returned is set."""
+    looked, go = asyncio.Event(), asyncio.Event()
+    drive = Admitter._drive
+
+    async def wait(self, steps, *, container):
+        looked.set()
+        await go.wait()
+        return await drive(self, steps, container=container)
+
+    def hold():
+        monkeypatch.setattr(Admitter, "_drive", wait)
+        return looked, go
+
+    return hold
+
+
+@pytest.mark.parametrize("policy", [PolicyName.SINGLE_NUMA_NODE, PolicyName.RESTRICTED])
+async def test_a_pod_ends_while_another_ones_vendor_is_slow(root, held_up, policy):
+    """Its node was chosen before: that must not be withheld until it has our device."""
+    site = steering_site(root, policy=policy)
+    async with site.kubelet, steered(site, steering=REQUESTS) as served:
+        for number in range(2):
+            await placed(site, f"p{number}", {VF: 1})
+        await quiet(served)
+        looked, go = held_up()
+        coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
+        await looked.wait()
+        site.kubelet._node.end(("default", "p1"))
+        await quiet_lists(served)
+        assert hidden(site, VF) == set()
+        go.set()
+        assert len(home(site, await coming)) == 1
+        assert not served.count("numaplace_steering_failures_total")
+        await until(lambda: hidden(site, VF) == {0})
+
+
+async def quiet_lists(served):
+    """Wait until Lists have shown the pods unchanged for a while."""
+    await until(lambda: served.node._steerer._pace.quiet, "Lists without a change")
+    lists = served.count("numaplace_podresources_calls_total", method="List")
+    await until(lambda: served.count("numaplace_podresources_calls_total", method="List") > lists + 2)
+
+
+async def test_a_pod_without_cpus_is_waited_for_only_for_a_while(root, monkeypatch):
+    """Whether it still asks for more cannot be seen."""
+    monkeypatch.setattr("numaplace.state.quiet.GRANT_GRACE_SECONDS", 4.0)
+    site = steering_site(root, managers=False)
+    requests = {"requests": [{VF: 1}, {GPU: 1}]}
+    async with site.kubelet, steered(site, steering=requests, pollInterval="10m") as served:
+        for number in range(4):
+            await site.kubelet.admit(pod(f"p{number}", {VF: 1}))
+        await quiet_steerer(served)
+        assert hidden(site, VF) == set()
+        await site.kubelet.remove(("default", "p1"))
+        served.node._steerer._pace.expect()
+        served.node._steerer.wake()
+        await until(lambda: reasons(served) == {"admission-under-way"})
+        assert hidden(site, VF) == set()
+        await until(lambda: hidden(site, VF) == {0})
+
+
+async def quiet_steerer(served):
+    await until(lambda: served.node._steerer._pace.quiet, "rest")
+
+
+async def test_a_set_that_came_under_a_container_is_noticed(root, held_up, monkeypatch):
+    """Its CPUs come from the node that it was placed on; so do its devices, hidden or not."""
+    monkeypatch.setattr("numaplace.daemon.service.LOOK_SECONDS", 0.0)
+    site = steering_site(root)
+    async with site.kubelet, steered(site, steering=REQUESTS) as served:
+        await placed(site, "p0", {VF: 1})
+        await placed(site, "p1", {VF: 1})
+        await quiet(served)
+        looked, go = held_up()
+        coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
+        await looked.wait()
+        assert await served.node._steerer._exposure.change({VF: frozenset({0})})
+        await until(lambda: hidden(site, VF) == {0})
+        go.set()
+        assert home(site, await coming) == {0}
+        assert served.count("numaplace_steering_failures_total", reason="alignment") == 1
