@@ -62,13 +62,25 @@ def test_without_the_label_the_common_configuration_is_back(site: Site) -> None:
     assert sorted(site.other.placement().per_node(NVIDIA).values()) == [0, 0, 0, 4]
 
 
-def test_drained_node(site: Site) -> None:
+@pytest.fixture
+def uncordoned(site: Site) -> Iterator[None]:
+    """Whatever happens, both nodes take pods afterwards."""
+    yield
+    site.kubectl("uncordon", *(node.name for node in site.nodes))
+
+
+def test_drained_node(site: Site, uncordoned: None) -> None:
     site.configure("most-allocated")
     drained, other = site.node, site.other
-    site.both.deploy("moving", {VF: 1, NVIDIA: 1}, replicas=8)
+    # Half of the pods on each node, whatever the scheduler thinks of them.
+    site.kubectl("cordon", other.name)
+    site.both.deploy("moving", {VF: 1, NVIDIA: 1}, replicas=4)
+    site.kubectl("uncordon", other.name)
+    site.kubectl("cordon", drained.name)
+    site.both.scale("moving", 8)
+    site.both.wait_scaled("moving", 8)
     stayed = other.held_by("moving")
-    assert stayed
-    assert drained.held_by("moving")
+    assert len(stayed) == len(drained.held_by("moving")) == 4
     daemon = drained.daemon_pod()
     site.kubectl("drain", drained.name, "--ignore-daemonsets", "--timeout=60s", limit_seconds=90)
     site.both.wait_scaled("moving", 8)
