@@ -85,6 +85,7 @@ class Teller:
         for step in scenario["steps"]:
             if "delete" in step:
                 vanish(self.site, [pods[step["delete"]]])
+                self.cluster.mirror(self.site.node.kubelet)
                 continue
             name = step["create"]["name"]
             pods[name] = pod_of(step["create"])
@@ -97,6 +98,7 @@ class Teller:
     def change(self, placement: Scenario, keep: Collection[Pod]) -> None:
         """Delete the pods but for those of ``keep``, and go on with another placement."""
         self.site.node.clear(but={pod.name for pod in keep})
+        self.cluster.mirror(self.site.node.kubelet)
         before = count(self.daemon, "reloads_total", result="accepted")
         self.daemon.configure(self.site.configuration(**settings(placement)) | self.cluster.config)
         self.daemon.reload()

@@ -26,9 +26,13 @@ class Cluster:
         return {"cluster": {"enabled": True}}
 
     def mirror(self, kubelet: Kubelet) -> None:
-        """Put the kubelet's pods as they are now: a kubelet with an API server does so by mirror pods."""
-        for item in kubelet.pod_objects():
+        """Have the kubelet's pods as they are now: a kubelet with an API server does so by mirror pods."""
+        items = kubelet.pod_objects()
+        for item in items:
             self.api.put({**item, "spec": {**item["spec"], "nodeName": NODE_NAME}})
+        present = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items}
+        for key in self.api.pods.keys() - present:
+            self.api.delete(*key)
 
 
 @contextlib.contextmanager
