@@ -54,6 +54,9 @@ class Published:
     async def delivered(self, timeout_seconds):
         return self.taken
 
+    def shown_by(self, _allocatable):
+        return self.taken
+
 
 @dataclass
 class World:
@@ -104,6 +107,11 @@ class World:
             steerable=steerable,
         )
         return replace(node, policy=None) if known.problem else node
+
+    async def live_allocatable(self, *, timeout_seconds):
+        # Asked again and again, the kubelet takes its time.
+        self.now += timeout_seconds / 2
+        return ALLOCATABLE
 
     async def live(self, *, timeout_seconds):
         if not self.answers:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
+from numaplace.daemon.confirmation import Confirmation, Shown
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.steering.sets import NOTHING, WithheldSet, first_step
 
@@ -16,7 +17,7 @@ RECENT_SECONDS = 10.0
 """How long after its end a withheld set may be the reason of a refusal that the API server tells of."""
 
 
-class PublishedResource(Protocol):
+class PublishedResource(Shown, Protocol):
     """A resource whose published topology can be shaped (``daemon.service``)."""
 
     def publish(self, withheld: frozenset[int], *, in_use: frozenset[DeviceId]) -> bool:
@@ -42,11 +43,13 @@ class Exposure:
         *,
         in_use: Callable[[ResourceName], frozenset[DeviceId]],
         sent: Callable[[ResourceName], None],
+        confirmation: Confirmation,
         clock: Callable[[], float],
     ) -> None:
         self._resources = resources
         self._in_use = in_use
         self._sent = sent
+        self._confirmation = confirmation
         self._clock = clock
         self._changes = 0
         self._ended: dict[ResourceName, float] = {}
@@ -58,22 +61,25 @@ class Exposure:
         self._publish(NOTHING)
 
     async def change(self, following: WithheldSet) -> bool:
-        """Go over to another set; False if a list could not be delivered in time.
+        """Go over to another set; False if the kubelet has not taken in a list in time.
 
-        What becomes exposed goes first; the rest follows when that has been delivered.
+        If several resources change, what becomes exposed goes first; the rest follows when the kubelet goes
+        by that. One list changes all of one resource at once.
         """
         self._changes += 1
         mine = self._changes
         first = first_step(self.withheld, following)
-        if first != self.withheld:
+        names = self.withheld.keys() | following.keys()
+        several = sum(self.withheld.get(one) != following.get(one) for one in names) > 1
+        if several and first not in (self.withheld, following):
             self._publish(first)
-            delivered = await self._delivered()
+            arrived = await self._arrived(ask_anyway=True)
             if mine != self._changes:
                 return True
-            if not delivered:
+            if not arrived:
                 return False
         self._publish(following)
-        return await self._delivered() or mine != self._changes
+        return await self._arrived(ask_anyway=False) or mine != self._changes
 
     def lately_withheld(self, resources: Collection[ResourceName]) -> bool:
         """Return whether topology of one of the resources is withheld, or was a moment ago."""
@@ -91,9 +97,13 @@ class Exposure:
             nodes = withheld.get(resource, frozenset())
             if published.publish(nodes, in_use=self._in_use(resource) if nodes else frozenset()):
                 self._sent(resource)
+                self._confirmation.sent()
 
-    async def _delivered(self) -> bool:
-        return all(await asyncio.gather(*_waits(self._resources().values())))
+    async def _arrived(self, *, ask_anyway: bool) -> bool:
+        resources = self._resources().values()
+        if not all(await asyncio.gather(*_waits(resources))):
+            return False
+        return await self._confirmation.have_arrived(resources, ask_anyway=ask_anyway)
 
 
 def _waits(resources: Iterable[PublishedResource]) -> list[asyncio.Task[bool]]:

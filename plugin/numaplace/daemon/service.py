@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from numaplace.daemon.changes import ChangeWatch
+from numaplace.daemon.confirmation import is_shown
 from numaplace.daemon.decide import Ask, Decider, DecisionSettings
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.logs import EventLog
@@ -20,6 +21,7 @@ from numaplace.kubelet.devicelist import DeviceBoard, DeviceList, Follower
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import ContainerEdits, Device, combine
 from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.model.podresources import Allocatable
 from numaplace.placement.index import index_devices
 from numaplace.steering.shaping import is_mixed, looked_at, published_nodes
 
@@ -194,6 +196,10 @@ class ResourceService:
     async def delivered(self, timeout_seconds: float) -> bool:
         """Return once the kubelet has been sent the list; False if the time is up before."""
         return await self._board.delivered(timeout_seconds)
+
+    def shown_by(self, allocatable: Allocatable) -> bool:
+        """Return whether the kubelet reports the devices as they are published, or follows none."""
+        return not self._board.followed or is_shown(self._resource, self._board.current.devices, allocatable)
 
     def withheld_per_node(self) -> Mapping[int, int]:
         """Return how many devices of each NUMA node are published without topology now."""

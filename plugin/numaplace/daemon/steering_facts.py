@@ -12,7 +12,7 @@ from numaplace.daemon.steering_settings import SteerSettings
 from numaplace.engine.options import PolicyName
 from numaplace.managers.pod import Pod
 from numaplace.model.names import ResourceName
-from numaplace.model.podresources import Allocatable
+from numaplace.model.podresources import Allocatable, MemoryBlock
 from numaplace.state.attribution import NO_SPECS, Specs
 from numaplace.steering.known_shapes import KnownShapes
 from numaplace.steering.moment import ShapesInForce
@@ -24,6 +24,7 @@ RETRY_SECONDS = 60.0
 NOT_ASKED = KnownKubelet(problem="it has not been asked for yet")
 
 Steerable = frozenset[ResourceName]
+Compute = tuple[frozenset[int], tuple[MemoryBlock, ...]]
 
 
 class Pods(Protocol):
@@ -64,7 +65,7 @@ class SteeringFacts:
         self._clock = clock
         self._asked_at: float | None = None
         self._asking_for = 0
-        self._node: tuple[KnownKubelet, Allocatable, Steerable, SteeringNode] | None = None
+        self._node: tuple[KnownKubelet, Compute, Steerable, SteeringNode] | None = None
         self._shapes = KnownShapes()
         self._arrivals = Arrivals(clock)
         self.known = NOT_ASKED
@@ -110,13 +111,15 @@ class SteeringFacts:
         """Return the node by what is known now."""
         allocatable = self.allocatable
         last = self._node
-        if last is None or last[0] is not self.known or last[1] is not allocatable or last[2] != steerable:
+        # What is shown of devices changes with each withheld set, and is no part of the node.
+        compute = (allocatable.cpus, allocatable.memory)
+        if last is None or last[0] is not self.known or last[1] != compute or last[2] != steerable:
             node = self._node_of(self.known, allocatable, steerable)
             if last is None or node != last[3]:
                 self._shapes = KnownShapes()
                 last = None
             # An equal node stays the same object: what was worked out for it stays good.
-            self._node = (self.known, allocatable, steerable, node if last is None else last[3])
+            self._node = (self.known, compute, steerable, node if last is None else last[3])
         assert self._node is not None  # noqa: S101 - set above
         return self._node[3]
 

@@ -118,6 +118,16 @@ class Poller:
             raise PeerError(str(result), code=result.code) from result
         return result
 
+    async def live_allocatable(self, *, timeout_seconds: float) -> Allocatable:
+        """Return the capacity as the kubelet has it now; ``PeerError`` like ``live``."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._token()
+                return await self._source.allocatable(timeout_seconds=timeout_seconds)
+        except TimeoutError:
+            what = f"no GetAllocatableResources within {timeout_seconds} s"
+            raise PeerError(what, code="DEADLINE_EXCEEDED") from None
+
     async def run(self) -> None:
         """List on the interval until cancelled; errors are retried for ever, with back-off."""
         failures = 0
