@@ -55,6 +55,7 @@ class Hardware:
     options: PolicyOptions = field(default_factory=PolicyOptions)
     cpu_options: CpuPolicyOptions = field(default_factory=CpuPolicyOptions)
     steerable: frozenset[ResourceName] = frozenset((GPU, VF))
+    hints_over_all_nodes: bool = False
 
     @property
     def topology(self) -> NumaTopology:
@@ -126,6 +127,7 @@ class Machine:
             memory=self.memory,
             devices=self.devices,
             answer=lambda call, pod, container: natural_order(call.available)[: call.size],
+            hints_over_all_nodes=hardware.hints_over_all_nodes,
         )
         self._node_of_cpu = self.topology.node_of_cpu()
         self.log: list[tuple[str, str, Shape | None, Withheld]] = []

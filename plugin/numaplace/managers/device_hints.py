@@ -37,7 +37,12 @@ class HintRequest:
 
 
 def container_device_hints(
-    manager: DeviceManager, pod: Pod, container: Container, *, numa_nodes: tuple[int, ...]
+    manager: DeviceManager,
+    pod: Pod,
+    container: Container,
+    *,
+    numa_nodes: tuple[int, ...],
+    over_all_nodes: bool = False,
 ) -> dict[ResourceName, list[Hint] | None]:
     """Return a container's hints per device resource; ``None`` where no device has topology."""
     return {
@@ -48,6 +53,7 @@ def container_device_hints(
             held=frozenset(manager.held(pod.uid, container.name).get(resource, ())),
             reusable=manager.reusable(pod.uid, resource),
             numa_nodes=numa_nodes,
+            over_all_nodes=over_all_nodes,
         )
         for resource, size in container.limits.items()
         if manager.knows(resource)
@@ -55,7 +61,7 @@ def container_device_hints(
 
 
 def pod_device_hints(
-    manager: DeviceManager, pod: Pod, *, numa_nodes: tuple[int, ...]
+    manager: DeviceManager, pod: Pod, *, numa_nodes: tuple[int, ...], over_all_nodes: bool = False
 ) -> dict[ResourceName, list[Hint] | None]:
     """Return a whole pod's hints per device resource; ``None`` where no device has topology."""
     return {
@@ -70,6 +76,7 @@ def pod_device_hints(
             ),
             reusable=frozenset(),
             numa_nodes=numa_nodes,
+            over_all_nodes=over_all_nodes,
         )
         for resource, size in pod.effective_limits.items()
         if manager.knows(resource)
@@ -84,6 +91,7 @@ def _hints_of(
     held: frozenset[DeviceId],
     reusable: frozenset[DeviceId],
     numa_nodes: tuple[int, ...],
+    over_all_nodes: bool,
 ) -> list[Hint] | None:
     devices = manager.published(resource) or {}
     if not any(device.nodes for device in devices.values()):
@@ -95,20 +103,27 @@ def _hints_of(
     if len(available | usable) < size:
         return []
     request = HintRequest(size, available, usable, manager.in_use(resource))
-    return device_hints(request, devices, numa_nodes=numa_nodes)
+    return device_hints(request, devices, numa_nodes=numa_nodes, over_all_nodes=over_all_nodes)
 
 
 def device_hints(
-    request: HintRequest, devices: Mapping[DeviceId, Device], *, numa_nodes: tuple[int, ...]
+    request: HintRequest,
+    devices: Mapping[DeviceId, Device],
+    *,
+    numa_nodes: tuple[int, ...],
+    over_all_nodes: bool = False,
 ) -> list[Hint]:
     """Return a hint for each set of device-bearing NUMA nodes that can hold the request, narrow sets first.
 
     ``devices`` are all published ones, healthy or not: they decide which width is preferred. Their number per
-    distinct mask is what matters, so the work grows with NUMA nodes, not with devices.
+    distinct mask is what matters, so the work grows with NUMA nodes, not with devices. ``over_all_nodes`` is
+    what kubelets before 1.36 do: nodes without devices are in the sets, too. The same ones are preferred.
     """
     known = sum(1 << node for node in numa_nodes)
     mask_of = {one: _mask(device) for one, device in devices.items()}
-    bearing = nodes_of(union_of(mask_of.values()) & known) or numa_nodes
+    bearing = nodes_of(union_of(mask_of.values()) & known)
+    if over_all_nodes or not bearing:
+        bearing = numa_nodes
     masks = _masks_over(bearing)
     everything = _counts(Counter(mask_of.values()), masks)
     available = _counts(Counter(mask_of.get(one, 0) for one in request.available), masks)

@@ -84,21 +84,37 @@ class StatefulProvider(Generic[S]):
 class DeviceProvider:
     """The device manager as a ``HintProvider``; ``answer`` stands for the plugins."""
 
-    def __init__(self, manager: DeviceManager, *, numa_nodes: tuple[int, ...], answer: Answer) -> None:
+    def __init__(
+        self,
+        manager: DeviceManager,
+        *,
+        numa_nodes: tuple[int, ...],
+        answer: Answer,
+        over_all_nodes: bool = False,
+    ) -> None:
         self.manager = manager
         self.active: set[PodUid] = set()
         self._numa_nodes = numa_nodes
+        self._over_all_nodes = over_all_nodes
         self._answer = answer
 
     def container_hints(self, pod: Pod, container: Container) -> Hints:
         """Return the hints for one container."""
         self.manager.release_inactive(self.active)
-        return container_device_hints(self.manager, pod, container, numa_nodes=self._numa_nodes)
+        return container_device_hints(
+            self.manager,
+            pod,
+            container,
+            numa_nodes=self._numa_nodes,
+            over_all_nodes=self._over_all_nodes,
+        )
 
     def pod_hints(self, pod: Pod) -> Hints:
         """Return the hints for the pod as a whole."""
         self.manager.release_inactive(self.active)
-        return pod_device_hints(self.manager, pod, numa_nodes=self._numa_nodes)
+        return pod_device_hints(
+            self.manager, pod, numa_nodes=self._numa_nodes, over_all_nodes=self._over_all_nodes
+        )
 
     def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None:
         """Play the container's device allocation; resources in the order of their names (Go: any order)."""
@@ -128,7 +144,10 @@ class TopologyManager:
 
 
 class Kubelet:
-    """The managers of one node. ``cpu`` and ``memory`` are those that the node is configured with."""
+    """The managers of one node. ``cpu`` and ``memory`` are those that the node is configured with.
+
+    ``hints_over_all_nodes``: as kubelets before 1.36 make device hints (``device_hints``).
+    """
 
     def __init__(
         self,
@@ -139,10 +158,13 @@ class Kubelet:
         memory: RemovingProvider,
         devices: DeviceManager,
         answer: Answer,
+        hints_over_all_nodes: bool = False,
     ) -> None:
         self.cpu = cpu
         self.memory = memory
-        self.devices = DeviceProvider(devices, numa_nodes=topology.nodes, answer=answer)
+        self.devices = DeviceProvider(
+            devices, numa_nodes=topology.nodes, answer=answer, over_all_nodes=hints_over_all_nodes
+        )
         self._topology_manager = topology_manager
         self._pods: dict[PodUid, Pod] = {}
 

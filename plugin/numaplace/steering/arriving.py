@@ -12,7 +12,6 @@ from numaplace.steering.choose import MAX_PREDICTIONS
 from numaplace.steering.demand import demand_of
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.outlook import Budget, Outlook, OutOfBudgetError
-from numaplace.steering.prediction import harm
 from numaplace.steering.sets import WithheldSet
 from numaplace.steering.shape import Shape
 from numaplace.steering.specs import managed_part, shape_of
@@ -58,6 +57,6 @@ def _comes_off_worse(unit: Shape, node: SteeringNode, state: SteeringState, with
     outlook = Outlook(node, state, strategic=node.options, budget=Budget(MAX_PREDICTIONS))
     demand = demand_of(unit, node.scope)
     try:
-        return harm(outlook.outcome(demand, masks), instead_of=outlook.outcome(demand)) is not None
+        return outlook.worse(demand, masks) is not None
     except OutOfBudgetError:
         return True

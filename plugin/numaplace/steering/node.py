@@ -26,7 +26,8 @@ class SteeringNode:
 
     ``problem`` is a clause that says why one of them is not. ``options`` are the Topology Manager's own.
     ``steerable`` are the resources whose published topology is ours to shape; hints of the others count all
-    the same.
+    the same. ``hints_over_all_nodes``: as before 1.36, device hints name nodes without devices, too, which
+    matters under ``best-effort`` only; which kubelet it is is not known (``Outlook.worse``).
     """
 
     topology: NumaTopology
@@ -37,6 +38,7 @@ class SteeringNode:
     memory: MemoryPolicy | None = None
     steerable: frozenset[ResourceName] = frozenset()
     problem: str = ""
+    hints_over_all_nodes: bool = False
 
 
 def cpu_policy_from(

@@ -10,6 +10,7 @@ masks differ in width. It is charged to the budget by its cost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from numaplace.engine.compare import Criteria, compare, criteria_for
 from numaplace.engine.hint import Hint
@@ -23,7 +24,7 @@ from numaplace.model.names import CPU, ResourceName, Strategy
 from numaplace.steering.demand import Demand
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.predict import NOTHING_WITHHELD, Withheld, predict
-from numaplace.steering.prediction import Prediction
+from numaplace.steering.prediction import Harm, Prediction, harm
 from numaplace.steering.state import SteeringState
 from numaplace.steering.tables import Offer, Tables
 
@@ -94,6 +95,22 @@ class Outlook:
             )
         return found
 
+    def worse(self, demand: Demand, withheld: Withheld) -> Harm | None:
+        """Return how a set harms the shape, on a kubelet before 1.36 as well; ``None`` if it does not.
+
+        Those make other device hints: the preferred ones are the same, others may differ.
+        """
+        found = harm(self.outcome(demand, withheld), instead_of=self.outcome(demand))
+        if found is not None or self._node.policy != PolicyName.BEST_EFFORT:
+            return found
+        touched = any(withheld.get(resource, 0) for resource, _ in demand.devices)
+        if not touched or not any(self._is_plain(demand, one) for one in (withheld, NOTHING_WITHHELD)):
+            return None
+        node = replace(self._node, hints_over_all_nodes=True)
+        self._budget.spend(2 * self._plain_cost)
+        before = predict(node, self.state, demand.shape)
+        return harm(predict(node, self.state, demand.shape, withheld=withheld), instead_of=before)
+
     def wanted(self, demand: Demand) -> Prediction:
         """Return what a kubelet that knows the strategy does with the shape (KEP-6007)."""
         found = self._wanted.get(demand)
@@ -112,11 +129,14 @@ class Outlook:
         self._budget.demand(2 * self._plain_cost * sum(map(self._needs_plain, demands)))
 
     def _needs_plain(self, demand: Demand) -> bool:
+        return self._is_plain(demand, NOTHING_WITHHELD)
+
+    def _is_plain(self, demand: Demand, withheld: Withheld) -> bool:
         if self._never_fits(demand):
             return False
         if self._by_socket or not self.tables.holds_memory(demand.memory):
             return True
-        masks, _ = self._common(demand, NOTHING_WITHHELD)
+        masks, _ = self._common(demand, withheld)
         return masks is not None and not masks and self._node.policy == PolicyName.BEST_EFFORT
 
     def _criteria(self, options: PolicyOptions) -> Criteria:

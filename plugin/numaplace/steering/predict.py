@@ -54,6 +54,7 @@ class _Managers:
             memory=self.memory,
             devices=self.devices,
             answer=lambda _call, _pod, _container: None,
+            hints_over_all_nodes=node.hints_over_all_nodes,
         )
         self.kubelet.devices.active.add(HOLDER)
         for resource, groups in state.devices.items():

@@ -28,7 +28,6 @@ from numaplace.steering.demand import Demand
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.outlook import Outlook
 from numaplace.steering.predict import NOTHING_WITHHELD, Withheld
-from numaplace.steering.prediction import harm
 from numaplace.steering.reasons import Reason, Refusal
 
 Pair = tuple[ResourceName, int]
@@ -154,7 +153,7 @@ class Search:
             if not self._follows(demand, withheld):
                 return self._refusal(Reason.CONFLICT, shape=demand)
             for outlook in (self._outlook, *self._others):
-                worse = harm(outlook.outcome(demand, withheld), instead_of=outlook.outcome(demand))
+                worse = outlook.worse(demand, withheld)
                 if worse is not None:
                     return Refusal(Reason.UNSAFE, self.resources, shape=demand.shape, harm=worse)
         return None
