@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from numaplace.engine.options import PolicyName
+from numaplace.simulate.scenario.records import Enforcement
 
 from study.experiment import Result
 from study.summary import Row, tables_of
@@ -44,7 +45,10 @@ STYLE = """
 
 
 def svg(results: Sequence[Result]) -> str:
-    """Return the picture of those panels whose world was run, under the world's first load."""
+    """Return the picture of those panels whose world was run, under the world's first load.
+
+    Steering is not in it: it equals the kubelet alone or KEP-6007, and has a table of its own.
+    """
     parts: list[str] = []
     y = 10
     for world, policy, key, title in PANELS:
@@ -64,7 +68,8 @@ def svg(results: Sequence[Result]) -> str:
 def _rows(results: Sequence[Result], world: str, policy: PolicyName) -> tuple[Row, ...]:
     for result in results:
         if result.world.name == world:
-            return next(table.rows for table in tables_of(result) if table.policy is policy)
+            rows = next(table.rows for table in tables_of(result) if table.policy is policy)
+            return tuple(row for row in rows if row.arm.enforcement is not Enforcement.STEERING)
     return ()
 
 
