@@ -159,7 +159,7 @@ def case(seed, *, even):
 
 def test_no_known_shape_comes_off_worse():
     steered = 0
-    for seed in range(1200):
+    for seed in range(800):
         machine, shapes, settings = case(seed, even=seed % 3 > 0)
         node = machine.hardware.steering_node()
         before = {name: {seed % machine.hardware.nodes} for name in [*machine.tables][: seed % 2]}
@@ -167,12 +167,12 @@ def test_no_known_shape_comes_off_worse():
         if decision.withheld:
             steered += 1
             assert_not_worse(machine, shapes, decision.withheld)
-    assert steered > 150
+    assert steered > 90
 
 
 def test_no_unknown_shape_comes_off_worse():
     steered = 0
-    for seed in range(1000):
+    for seed in range(600):
         machine, shapes, settings = case(seed, even=seed % 5 > 0)
         node = machine.hardware.steering_node()
         decision = choose(node, machine.states(), [], settings=settings)
@@ -181,7 +181,7 @@ def test_no_unknown_shape_comes_off_worse():
             first, last = next(iter(machine.tables)), list(machine.tables)[-1]
             every = [Shape.of({first: size, last: other}) for size in range(1, 13) for other in (0, 1, 3)]
             assert_not_worse(machine, [*shapes, *every], decision.withheld)
-    assert steered > 40
+    assert steered > 20
 
 
 @settings(max_examples=250, deadline=None)
