@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from daemon_site import GPU, VF
+from daemon_site import GPU, VF, until
 from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator import ContainerSpec, PodSpec
 from numaplace.managers.admission import Scope
-from steering_site import GIB, home, placed, quiet, steered, steering_site
+from steering_site import GIB, hidden, home, placed, quiet, steered, steering, steering_site
+from test_daemon_steering_trouble import write_checkpoint
 
 
 def container(name, devices, *, cpus=2, gib=2):
@@ -44,3 +45,54 @@ async def test_an_app_that_asks_for_another_resource_beside_its_init_containers(
             )
             assert made.admitted, made.reason
             assert len(home(site, made)) == 1
+
+
+async def kept_by_an_init_container(site):
+    """Admit a pod whose init container has three GPUs of NUMA node 1, of which its app takes over none."""
+    await placed(site, "big", {GPU: 4}, cpus=1, gib=1)
+    app, init = container("main", {}, cpus=0, gib=0), container("init", {GPU: 3}, cpus=0, gib=0)
+    made = await site.kubelet.admit(PodSpec("default", "i", (app,), (init,)))
+    held = made.containers["init"][GPU]
+    assert {site.truth[one] for one in held} == {1}
+    await site.kubelet.remove(("default", "big"))
+    write_checkpoint(site, *held)
+
+
+ONE_GPU = {"requests": [{GPU: 1, "cpu": 1, "memory": "1Gi"}]}
+
+
+async def test_devices_that_init_containers_keep_are_not_free_after_a_daemon_restart(root, monkeypatch):
+    monkeypatch.setattr("numaplace.daemon.hold.LONGEST_SECONDS", 1.0)
+    site = steering_site(root)
+    async with site.kubelet:
+        async with steered(site, steering={"mode": "off"}):
+            await kept_by_an_init_container(site)
+        async with site.serving(**steering(site, steering=ONE_GPU)) as served:
+            await until(lambda: served.node._steerer._standstill._hold.since_seconds is None)
+            made = [await placed(site, f"p{number}", {GPU: 1}, cpus=1, gib=1) for number in range(5)]
+            assert [one.admitted for one in made] == [True] * 5
+            await quiet_lists(served)
+            (refusal,) = served.node.steering_status().decision.refusals
+            assert refusal.what == f"the kubelet holds 3 {GPU} for somebody that it does not list"
+            for name in ("i", "p0", "p1"):
+                await site.kubelet.remove(("default", name))
+            write_checkpoint(site)
+            await until(lambda: hidden(site, GPU) == {0})
+
+
+async def test_devices_that_init_containers_keep_are_not_free_when_their_grant_is_forgotten(
+    root, monkeypatch
+):
+    monkeypatch.setattr("numaplace.state.ledger.GRANT_GRACE_SECONDS", 2.0)
+    site = steering_site(root)
+    kubelet = {**steering(site)["kubelet"], "liveList": False}
+    async with site.kubelet, steered(site, steering=ONE_GPU, kubelet=kubelet) as served:
+        await kept_by_an_init_container(site)
+        await until(lambda: not served.node._keeper._ledger.in_flight())
+        await quiet_lists(served)
+        made = [await placed(site, f"p{number}", {GPU: 1}, cpus=1, gib=1) for number in range(5)]
+        assert [one.admitted for one in made] == [True] * 5
+
+
+async def quiet_lists(served):
+    await until(lambda: served.node._steerer._pace.quiet, "Lists without a change")

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numaplace.kubelet.checkpoint import NAME, devices_in_checkpoint
+from numaplace.kubelet.checkpoint import NAME, Checkpoint, devices_in_checkpoint
 
 # As kubelet v1.37.2 writes it (devicemanager/checkpoint, Data).
 WRITTEN = {
@@ -64,3 +64,16 @@ def test_no_file_is_not_known(tmp_path):
 def test_garbage_raises_nothing(tmp_path, garbage):
     (tmp_path / NAME).write_bytes(garbage)
     assert devices_in_checkpoint(tmp_path) in (None, {})
+
+
+def test_it_is_read_anew_only_when_it_has_changed(tmp_path):
+    checkpoint = Checkpoint(tmp_path)
+    assert checkpoint.devices() is None
+    (tmp_path / NAME).write_text(json.dumps(WRITTEN))
+    first = checkpoint.devices()
+    assert first == devices_in_checkpoint(tmp_path)
+    assert checkpoint.devices() is first
+    (tmp_path / NAME).write_text('{"Data": {}}')
+    assert checkpoint.devices() == {}
+    (tmp_path / NAME).unlink()
+    assert checkpoint.devices() is None

@@ -30,7 +30,7 @@ from numaplace.steering.moment import (
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason
-from numaplace.steering.unseen import unseen_in
+from numaplace.steering.unseen import unlisted_in, unseen_in
 
 LIVE_SHARE = 0.5
 """The part of the time for one Allocate that a List may take."""
@@ -110,7 +110,9 @@ class GrantFollower:
         shapes = self._facts.shapes(node, settings)
         grant = GrantSeen(resource, ids, self._keeper.granted_to(resource, len(ids), specs=specs))
         started = self._clock()
-        unseen = unseen_in(snapshot, specs.pods, node, but=self._keeper.moving)
+        unseen = unlisted_in(snapshot, self._keeper.unlisted) or unseen_in(
+            snapshot, specs.pods, node, but=self._keeper.moving
+        )
         if unseen is None:
             decided = grant_decision(
                 node, snapshot, grant, shapes=shapes, settings=settings.choice, withheld=withheld

@@ -31,6 +31,10 @@ class KubeletHold:
         self._since: float | None = clock()
         self._expected: InUse = {}
 
+    def written(self) -> InUse | None:
+        """Return what the kubelet has written down; ``None``: that cannot be read."""
+        return self._checkpoint()
+
     @property
     def since_seconds(self) -> float | None:
         """When the kubelet was lost or came back last; ``None`` when nothing is held."""

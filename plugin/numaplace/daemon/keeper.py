@@ -20,6 +20,7 @@ from numaplace.state.ledger import Grant, Ledger
 from numaplace.state.quiet import QuietLog
 from numaplace.state.shapes import ShapeLog
 from numaplace.state.snapshot import Snapshot, build_snapshot
+from numaplace.state.unlisted import InUse, UnlistedLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Keeper:
         self._admissions = AdmissionLog()
         self._quiet = QuietLog()
         self._shapes = ShapeLog()
+        self._unlisted = UnlistedLog()
         self._devices: dict[ResourceName, Mapping[DeviceId, Device]] = {}
         self._observation: Observation | None = None
         self._snapshot: Snapshot | None = None
@@ -82,6 +84,7 @@ class Keeper:
         self._ledger = self._ledger.listed(
             observation.pods, now_seconds=observation.taken_at_seconds, cache=self._cache
         )
+        self._unlisted = self._unlisted.observed(self._cache.totals(observation.pods).devices)
         self._admissions = self._admissions.observed(observation.pods)
         self._shapes = self._shapes.observed(observation.pods, self._admissions.complete)
         self._quiet = self._quiet.observed(
@@ -128,8 +131,18 @@ class Keeper:
         """The pods that are done with admission, by the List observed last."""
         return self._admissions.complete
 
+    def written(self, checkpoint: InUse | None) -> None:
+        """Note what the kubelet has written down; ``None``: that cannot be read."""
+        self._unlisted = self._unlisted.written(checkpoint, ours=self._devices)
+
+    @property
+    def unlisted(self) -> InUse:
+        """The devices that the kubelet may hold for somebody, though List does not show them."""
+        return self._unlisted.held(self._ledger.in_flight())
+
     def kubelet_restarted(self) -> None:
         """Forget who was done with admission: a restarted kubelet admits all pods again."""
+        self._unlisted = UnlistedLog()
         self._admissions = AdmissionLog()
         self._quiet = QuietLog()
 
@@ -161,6 +174,7 @@ class Keeper:
         self._latest_before = self._ledger.latest
         self.revision += 1
         self._ledger = self._ledger.granted(resource, ids, now_seconds=self._clock(), pod=pod)
+        self._unlisted = self._unlisted.granted(resource, ids)
         self._snapshot = None
 
     def snapshot(

@@ -50,6 +50,10 @@ class Standstill:
         self._clock = clock
         self._stale_seconds = stale_seconds
 
+    def read(self) -> None:
+        """Have the kubelet's own account of the devices that it holds read, if it is another one now."""
+        self._keeper.written(self._hold.written())
+
     def why(self) -> Decided | None:
         """Return the decision to withhold nothing, if there is a reason."""
         now, seen = self._clock(), self._keeper.observation

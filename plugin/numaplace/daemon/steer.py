@@ -45,7 +45,7 @@ from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason, SteeringDecision
 from numaplace.steering.sets import first_step
-from numaplace.steering.unseen import unseen_in
+from numaplace.steering.unseen import unlisted_in, unseen_in
 
 RETRY_SECONDS = 5.0
 """A set that could not be delivered is tried again after this time."""
@@ -241,6 +241,7 @@ class Steerer:
         held = self._standstill.off(settings)
         if held is None:
             await self._pace.ask_for_list()
+            self._standstill.read()
             held = self._standstill.why()
         if held is not None:
             if held != self._decided or self._exposure.withheld:
@@ -258,14 +259,17 @@ class Steerer:
             return
         terminal = frozenset(self._facts.specs.terminal)
         quiet, proved = self._pace.quiet, self._pace.proved
-        seen = (self._keeper.view, node, shapes, quiet, proved, settings, terminal, self._facts.coming())
+        unlisted, coming = self._keeper.unlisted, self._facts.coming()
+        seen = (self._keeper.view, unlisted, node, shapes, quiet, proved, settings, terminal, coming)
         if seen == self._seen or self._clock() < self._retry_at:
             return
         snapshot = self._keeper.snapshot(terminal=terminal)
         if snapshot is None:
             return
         started = self._clock()
-        unseen = unseen_in(snapshot, self._facts.specs.pods, node, but=self._keeper.moving)
+        unseen = unlisted_in(snapshot, unlisted) or unseen_in(
+            snapshot, self._facts.specs.pods, node, but=self._keeper.moving
+        )
         if unseen is None:
             decided = settled_decision(node, snapshot, shapes=shapes, settings=settings.choice)
         else:

@@ -17,7 +17,7 @@ from numaplace.daemon.steer import Steerer
 from numaplace.daemon.steering_facts import Steerable, SteeringFacts
 from numaplace.daemon.steering_settings import SteerSettings
 from numaplace.devices.cpu_topology import read_cpu_topology
-from numaplace.kubelet.checkpoint import devices_in_checkpoint
+from numaplace.kubelet.checkpoint import Checkpoint
 from numaplace.kubelet.poller import Poller
 from numaplace.managers.cpu.topology import CpuTopology
 from numaplace.metrics.metrics import Metrics
@@ -71,7 +71,7 @@ def make_steerer(
 ) -> Steerer:
     """Return the steerer of a node; ``config`` is the one with the node's sockets and host roots."""
     kubelet = KubeletOfNode(config, cluster, keeper)
-    directory = config.kubelet.device_plugin_directory
+    checkpoint = Checkpoint(config.kubelet.device_plugin_directory)
     steerer = Steerer(
         resources,
         settings=settings,
@@ -85,7 +85,7 @@ def make_steerer(
         ),
         keeper=keeper,
         poller=poller,
-        hold=KubeletHold(lambda: devices_in_checkpoint(directory), clock=clock),
+        hold=KubeletHold(checkpoint.devices, clock=clock),
         metrics=metrics.steering,
         log=log,
         clock=clock,

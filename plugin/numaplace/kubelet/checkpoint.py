@@ -6,11 +6,14 @@ cannot be read as expected is not known.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from numaplace.model.names import DeviceId, ResourceName
+
+InUse = Mapping[ResourceName, frozenset[DeviceId]]
 
 NAME = "kubelet_internal_checkpoint"
 MAX_BYTES = 16 << 20
@@ -27,6 +30,27 @@ class _Data(msgspec.Struct, rename="pascal"):
 
 class _File(msgspec.Struct, rename="pascal"):
     data: _Data
+
+
+class Checkpoint:
+    """The checkpoint in the directory of the device plugins' sockets, read when it has changed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._version: tuple[int, ...] | None = None
+        self._devices: InUse | None = None
+
+    def devices(self) -> InUse | None:
+        """Return as ``devices_in_checkpoint``; the same object as long as nothing is written."""
+        try:
+            found = (self._directory / NAME).stat()
+        except OSError:
+            self._version = self._devices = None
+            return None
+        version = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if version != self._version:
+            self._version, self._devices = version, devices_in_checkpoint(self._directory)
+        return self._devices
 
 
 def devices_in_checkpoint(directory: Path) -> dict[ResourceName, frozenset[DeviceId]] | None:

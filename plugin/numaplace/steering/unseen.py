@@ -2,7 +2,8 @@
 
 What an init container had and no later container took over stays its pod's until the pod ends (CPU manager,
 ``updateCPUsToReuse``; memory manager, ``updatePodReusableMemory``; device manager, ``devicesToReuse``). Where
-that is cannot be told, so what reads as free is not known to be free. It shows only by the pod's spec.
+that is cannot be told, so what reads as free is not known to be free. It shows by the pod's spec, and of
+devices by the kubelet's checkpoint (``state.unlisted``).
 """
 
 from __future__ import annotations
@@ -11,12 +12,25 @@ from collections.abc import Collection, Mapping
 
 from numaplace.managers.device_manager import ContainerKind
 from numaplace.managers.pod import Pod
-from numaplace.model.names import PodKey
+from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.shape import Shape, seen_shapes
 from numaplace.steering.specs import amounts_of, managed_part
 from numaplace.steering.state import StateUnknown
+
+
+def unlisted_in(
+    snapshot: Snapshot, unlisted: Mapping[ResourceName, Collection[DeviceId]]
+) -> StateUnknown | None:
+    """Return why the state is unknown, if the kubelet may hold devices that it does not list.
+
+    Whoever has them may have CPUs and memory besides.
+    """
+    for resource, ids in sorted(unlisted.items()):
+        if ids and resource in snapshot.device_states:
+            return StateUnknown(f"the kubelet holds {len(ids)} {resource} for somebody that it does not list")
+    return None
 
 
 def unseen_in(
