@@ -164,7 +164,8 @@ def _attempt(
 
     def told(sign: str) -> bool:
         text = console.read_text(errors="replace")
-        assert process.exit_code is None, f"QEMU ended: {text[-2000:]}"
+        if process.exit_code is not None:
+            raise NeverHappenedError(f"QEMU ended: {text[-2000:]}")
         return sign in text
 
     def tail() -> str:
