@@ -260,5 +260,8 @@ class Outlook:
         return full
 
     def _plain(self, demand: Demand, withheld: Withheld, options: PolicyOptions) -> Prediction:
+        if self._node.policy == PolicyName.BEST_EFFORT:
+            # A set that leads here takes two more (``worse``): what cannot be finished is not begun.
+            self._budget.demand(3 * self._plain_cost)
         self._budget.spend(self._plain_cost)
         return predict(self._node, self.state, demand.shape, withheld=withheld, options=options)
