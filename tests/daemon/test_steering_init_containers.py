@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from daemon_site import GPU, VF, until
+from numaplace.cluster.fake import FakeApiServer
 from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator import ContainerSpec, PodSpec
 from numaplace.managers.admission import Scope
 from steering_site import GIB, hidden, home, placed, quiet, steered, steering, steering_site
+from test_daemon_cluster import NODE, env_of
 from test_daemon_steering_trouble import write_checkpoint
 
 
@@ -96,3 +98,35 @@ async def test_devices_that_init_containers_keep_are_not_free_when_their_grant_i
 
 async def quiet_lists(served):
     await until(lambda: served.node._steerer._pace.quiet, "Lists without a change")
+
+
+async def test_an_init_container_that_takes_cpus_before_its_app_asks_for_devices(root):
+    """The app has to be where these CPUs are; with pods of that kind around nothing is withheld."""
+    site = steering_site(root)
+    api = FakeApiServer()
+    with api.serving():
+        async with site.kubelet, steered(site, env=env_of(site, api), steering=ONE_GPU) as served:
+            await until(lambda: served.count("numaplace_cluster_watch_connected") == 1)
+            for number in range(4):
+                name = f"p{number}"
+                limits = {"limits": {"cpu": "1", "memory": "1Gi"}}
+                api.put(
+                    {
+                        "metadata": {"namespace": "default", "name": name, "uid": f"uid-{name}"},
+                        "spec": {
+                            "nodeName": NODE,
+                            "initContainers": [{"name": "init", "resources": limits}],
+                            "containers": [
+                                {"name": "main", "resources": {"limits": {**limits["limits"], GPU: "1"}}}
+                            ],
+                        },
+                    }
+                )
+                await until(lambda name=name: ("default", name) in served.node._cluster.specs.pods)
+                app, init = container("main", {GPU: 1}, cpus=1, gib=1), container("init", {}, cpus=1, gib=1)
+                made = await site.kubelet.admit(PodSpec("default", name, (app,), (init,)))
+                assert made.admitted, made.reason
+            await quiet_lists(served)
+            (refusal,) = served.node.steering_status().decision.refusals
+            assert refusal.what.startswith("an init container of pods like default/p")
+            assert hidden(site, GPU) == set()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from numaplace.managers.admission import Scope
 from numaplace.managers.device_manager import ContainerKind, PodUid
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, MEMORY
-from numaplace.steering.unseen import unseen_in
+from numaplace.steering.unseen import tied_in, unseen_in
 from steering_machine import GIB, GPU, Hardware, Machine, per_node, shape
 
 HARDWARE = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4)})
@@ -45,6 +48,25 @@ def test_an_init_container_that_asks_for_more(more, resource):
 )
 def test_what_the_containers_take_over_is_shown(init):
     assert unseen(*init) is None
+
+
+@pytest.mark.parametrize(
+    ("init", "app", "scope", "tied"),
+    [
+        ({"cpus": 1, "gpus": 0}, {}, Scope.CONTAINER, True),
+        ({"cpus": 1, "gpus": 0}, {}, Scope.POD, False),
+        ({"cpus": 1, "gpus": 0}, {"gpus": 0}, Scope.CONTAINER, False),
+        ({"cpus": 1, "gpus": 0}, {"cpus": 0}, Scope.CONTAINER, False),
+        ({"cpus": 0, "gpus": 0}, {}, Scope.CONTAINER, False),
+        ({"cpus": 1, "gpus": 1}, {}, Scope.CONTAINER, False),
+        ({"cpus": 1, "gpus": 0, "kind": ContainerKind.SIDECAR}, {}, Scope.CONTAINER, False),
+    ],
+)
+def test_an_init_container_that_settles_where_its_app_goes(init, app, scope, tied):
+    """It is placed by its CPUs alone, and its app has to take these."""
+    node = replace(HARDWARE, scope=scope).steering_node()
+    pod = Pod(PodUid("p"), *KEY, (box("c0", **app),), (box("i", **{"kind": ContainerKind.INIT} | init),))
+    assert (tied_in({KEY: pod}, node) is not None) is tied
 
 
 def test_pods_that_are_not_known_or_not_done_say_nothing():

@@ -30,7 +30,7 @@ from numaplace.steering.moment import (
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason
-from numaplace.steering.unseen import unlisted_in, unseen_in
+from numaplace.steering.unseen import why_unknown
 
 LIVE_SHARE = 0.5
 """The part of the time for one Allocate that a List may take."""
@@ -110,8 +110,8 @@ class GrantFollower:
         shapes = self._facts.shapes(node, settings)
         grant = GrantSeen(resource, ids, self._keeper.granted_to(resource, len(ids), specs=specs))
         started = self._clock()
-        unseen = unlisted_in(snapshot, self._keeper.unlisted) or unseen_in(
-            snapshot, specs.pods, node, but=self._keeper.moving
+        unseen = why_unknown(
+            snapshot, node, unlisted=self._keeper.unlisted, specs=specs, but=self._keeper.moving
         )
         if unseen is None:
             decided = grant_decision(

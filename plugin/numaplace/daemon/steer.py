@@ -45,7 +45,7 @@ from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason, SteeringDecision
 from numaplace.steering.sets import first_step
-from numaplace.steering.unseen import unlisted_in, unseen_in
+from numaplace.steering.unseen import why_unknown
 
 RETRY_SECONDS = 5.0
 """A set that could not be delivered is tried again after this time."""
@@ -267,8 +267,8 @@ class Steerer:
         if snapshot is None:
             return
         started = self._clock()
-        unseen = unlisted_in(snapshot, unlisted) or unseen_in(
-            snapshot, self._facts.specs.pods, node, but=self._keeper.moving
+        unseen = why_unknown(
+            snapshot, node, unlisted=unlisted, specs=self._facts.specs, but=self._keeper.moving
         )
         if unseen is None:
             decided = settled_decision(node, snapshot, shapes=shapes, settings=settings.choice)

@@ -9,15 +9,66 @@ devices by the kubelet's checkpoint (``state.unlisted``).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 
+from numaplace.managers.admission import Scope
 from numaplace.managers.device_manager import ContainerKind
-from numaplace.managers.pod import Pod
-from numaplace.model.names import DeviceId, PodKey, ResourceName
+from numaplace.managers.pod import Container, Pod
+from numaplace.model.names import DeviceId, PodKey, ResourceName, is_memory
+from numaplace.state.attribution import Specs
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.shape import Shape, seen_shapes
 from numaplace.steering.specs import amounts_of, managed_part
 from numaplace.steering.state import StateUnknown
+
+
+def why_unknown(
+    snapshot: Snapshot,
+    node: SteeringNode,
+    *,
+    unlisted: Mapping[ResourceName, Collection[DeviceId]],
+    specs: Specs,
+    but: Collection[PodKey],
+) -> StateUnknown | None:
+    """Return the first of these reasons: ``unlisted_in``, ``tied_in``, ``unseen_in``."""
+    return (
+        unlisted_in(snapshot, unlisted)
+        or tied_in({key: pod for key, pod in specs.pods.items() if key not in specs.terminal}, node)
+        or unseen_in(snapshot, specs.pods, node, but=but)
+    )
+
+
+def tied_in(specs: Mapping[PodKey, Pod], node: SteeringNode) -> StateUnknown | None:
+    """Return why nothing is predicted, if init containers place the devices of pods like one of these.
+
+    One that asks for none of ours is placed without a word to us, and a container after it is admitted only
+    where the exclusive CPUs and the devices are that it takes over (CPU manager, generateCPUTopologyHints;
+    device manager, generateDeviceTopologyHints). If its own devices are hidden there, it is refused.
+    """
+    if node.scope is Scope.POD:
+        return None
+    for key, pod in specs.items():
+        for number, container in enumerate(pod.init_containers):
+            if container.kind is not ContainerKind.INIT:
+                continue
+            handed_on = _hinted(pod, container, node)
+            if not handed_on or handed_on & node.steerable:
+                continue
+            for later in pod.in_order[number + 1 :]:
+                asked = _hinted(pod, later, node)
+                if asked & handed_on and asked & node.steerable:
+                    what = (
+                        f"an init container of pods like {'/'.join(key)} settles where their devices are from"
+                    )
+                    return StateUnknown(what)
+    return None
+
+
+def _hinted(pod: Pod, container: Container, node: SteeringNode) -> AbstractSet[ResourceName]:
+    """Return what is handed on where it is: CPUs and devices."""
+    total = managed_part(Shape.of(amounts_of(pod, container)), node).total
+    return {resource for resource in total if not is_memory(resource)}
 
 
 def unlisted_in(
