@@ -21,6 +21,9 @@ from numaplace.steering.node import SteeringNode
 RETRY_SECONDS = 60.0
 """A kubelet whose configuration could not be asked for is asked again."""
 
+REFUSED_RETRY_SECONDS = 900.0
+"""Rights may be given later, and an API server that has just started refuses what it will allow."""
+
 NOT_ASKED = KnownKubelet(problem="it has not been asked for yet")
 
 Steerable = frozenset[ResourceName]
@@ -81,7 +84,9 @@ class SteeringFacts:
         """When the kubelet's configuration has to be asked for; ``None`` when it is known for good."""
         if self._asked_at is None:
             return self._clock()
-        return self._asked_at + RETRY_SECONDS if self.known.passing else None
+        if self.known.settings is not None:
+            return None
+        return self._asked_at + (RETRY_SECONDS if self.known.passing else REFUSED_RETRY_SECONDS)
 
     async def ask(self) -> None:
         """Ask for the kubelet's configuration, if it is time."""
