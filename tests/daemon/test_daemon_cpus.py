@@ -25,8 +25,8 @@ def api() -> Any:
 
 
 @pytest.fixture
-async def bare(tmp_path: Path) -> AsyncIterator[Site]:
-    site = steering_site(tmp_path, policy=PolicyName.NONE)
+async def bare(root: Path) -> AsyncIterator[Site]:
+    site = steering_site(root, policy=PolicyName.NONE)
     async with site.kubelet:
         yield site
 
