@@ -199,10 +199,11 @@ class Node:
 
     def _observed(self, observation: Observation) -> None:
         self._keeper.observed(observation)
-        self._steerer.wake()
+        # A decision may be waiting for this List: steering and Events come after it.
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._steerer.wake)
         if self._cluster is not None:
-            # A decision may be waiting for this List: Events come after it.
-            asyncio.get_running_loop().call_soon(self._listed, self._cluster, observation)
+            loop.call_soon(self._listed, self._cluster, observation)
 
     def _listed(self, cluster: ClusterPart, observation: Observation) -> None:
         cluster.listed(
