@@ -12,8 +12,8 @@ from numaplace.daemon.hold import KubeletHold
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.kubelet_config import KnownKubelet
 from numaplace.daemon.standstill import BreakerBox
-from numaplace.daemon.steer import Steerer
 from numaplace.daemon.steering_facts import SteeringFacts
+from numaplace.daemon.steering_parts import steerer_of
 from numaplace.daemon.steering_settings import SteerSettings
 from numaplace.engine.options import PolicyName
 from numaplace.errors import PeerError
@@ -77,7 +77,7 @@ class World:
         declared = (Shape.of({GPU: 1}), Shape.of({VF: 1}))
         self.settings = SteerSettings(True, choice, declared, 5.0, 0.2, live_list=True)
         self.log = RecordedLog()
-        self.steerer = Steerer(
+        self.steerer = steerer_of(
             lambda: self.published,
             settings=lambda: self.settings,
             facts=SteeringFacts(
@@ -199,3 +199,21 @@ def test_the_history_of_a_plain_day_steers():
         return world.published[GPU].withheld
 
     assert asyncio.run(play()) == {0}
+
+
+async def test_a_kubelet_that_starts_while_the_one_before_is_asked_is_no_unknown_one():
+    """Its configuration is asked for again; until then that is no reason to tell of."""
+    world = World()
+    find, lost = world.find, []
+
+    async def find_while_it_restarts():
+        if not lost:
+            lost.append(world.now)
+            world.steerer.kubelet_lost()
+        return await find()
+
+    world.steerer._facts._find = find_while_it_restarts
+    await world.step("list", 0)
+    reasons = {one.reason.value for one in world.steerer.status().decision.refusals}
+    assert (lost, reasons) == ([world.now], {"kubelet-just-started"})
+    assert world.log.events("steering") == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from numaplace.daemon.hold import KubeletHold
 from numaplace.daemon.keeper import Keeper
-from numaplace.daemon.steering_facts import SteeringFacts
+from numaplace.daemon.steering_facts import NOT_ASKED, SteeringFacts
 from numaplace.daemon.steering_log import Passing
 from numaplace.daemon.steering_pace import Pace
 from numaplace.daemon.steering_settings import SteerSettings
@@ -79,6 +79,9 @@ class Standstill:
 
     def off(self, settings: SteerSettings) -> Decided | None:
         """Return the decision to withhold nothing on a node like this, whatever its pods hold, if so."""
+        if self._facts.known is NOT_ASKED:
+            # Another kubelet has started while the one before it was asked: that says nothing of this node.
+            return refused(Reason.KUBELET_STARTED)
         node = self._facts.node(frozenset(self._ours()))
         decision = choose(node, NOT_KNOWN, (), settings=settings.choice)
         lasting = any(one.reason is not Reason.STATE_UNKNOWN for one in decision.refusals)
