@@ -6,8 +6,8 @@ import json
 
 from numaplace.config.schema import SteeringMode
 from numaplace.daemon.kubelet_config import KnownKubelet
-from numaplace.daemon.steer import SteeringStatus
 from numaplace.daemon.steering_page import SteeringView, hidden_nodes, steering_document
+from numaplace.daemon.steering_status import SteeringStatus
 from numaplace.doctor.steering_page import WithheldFact, read_steering
 from numaplace.kubelet.settings import KubeletSettings
 from numaplace.model.device import Device

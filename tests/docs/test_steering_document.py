@@ -7,8 +7,8 @@ from pathlib import Path
 
 from daemon.test_steering_page import KNOWN, decided
 from numaplace.config.schema import SteeringMode
-from numaplace.daemon.steer import SteeringStatus
 from numaplace.daemon.steering_page import SteeringView, steering_document
+from numaplace.daemon.steering_status import SteeringStatus
 from numaplace.steering.reasons import Reason
 
 PAGE = (Path(__file__).parents[2] / "docs/steering.md").read_text()

@@ -18,10 +18,10 @@ from numaplace.daemon.plan import fixed_parts, new_sources, settings_of
 from numaplace.daemon.resource import RunningResource
 from numaplace.daemon.service import ResourceService
 from numaplace.daemon.standstill import BreakerBox
-from numaplace.daemon.steer import SteeringStatus
 from numaplace.daemon.steering_page import steering_document, steering_view
 from numaplace.daemon.steering_parts import make_steerer
 from numaplace.daemon.steering_settings import steer_settings
+from numaplace.daemon.steering_status import SteeringStatus
 from numaplace.daemon.supervise import supervise
 from numaplace.devices.host import read_topology
 from numaplace.devices.scan import Source
@@ -279,8 +279,8 @@ class Node:
 
     def _refresh_metrics(self) -> None:
         """Set the gauges that are only worth setting when somebody looks."""
-        snapshot = self._keeper.snapshot(terminal=self._cluster.specs.terminal if self._cluster else ())
-        if snapshot is not None:
+        terminal = self._cluster.specs.terminal if self._cluster else ()
+        if snapshot := self._keeper.snapshot(terminal=terminal):
             self._metrics.set_snapshot(snapshot)
         for name, running in self._resources.items():
             self._metrics.set_registered(name, registered=running.registered)

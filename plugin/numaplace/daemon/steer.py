@@ -21,38 +21,31 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from numaplace.daemon.after_grant import GrantFollower, NoSetError
-from numaplace.daemon.confirmation import Confirmation
+from numaplace.daemon.at_rest import AtRest
 from numaplace.daemon.exposure import Exposure, PublishedResource
-from numaplace.daemon.hold import KubeletHold
 from numaplace.daemon.keeper import Keeper
-from numaplace.daemon.logs import EventLog
-from numaplace.daemon.standstill import BreakerBox, Standstill
+from numaplace.daemon.standstill import Standstill
 from numaplace.daemon.steered import Basis
 from numaplace.daemon.steering_facts import SteeringFacts
 from numaplace.daemon.steering_log import Passing, SteeringLog
 from numaplace.daemon.steering_pace import Pace
 from numaplace.daemon.steering_settings import SteerSettings
-from numaplace.daemon.steering_status import SteeringStatus as SteeringStatus
-from numaplace.engine.options import PolicyName
-from numaplace.kubelet.poller import Poller
+from numaplace.daemon.steering_status import SteeringStatus
 from numaplace.metrics.labels import SteeringFailure
 from numaplace.metrics.steering import SteeringMetrics
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.steering.arriving import upsets
-from numaplace.steering.choose import choose
-from numaplace.steering.moment import Decided, ShapesInForce, refused, settled_decision
+from numaplace.steering.moment import Decided, ShapesInForce, refused
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.prediction import Prediction
 from numaplace.steering.reasons import Reason, SteeringDecision
-from numaplace.steering.sets import first_step
-from numaplace.steering.unseen import why_unknown
 
 RETRY_SECONDS = 5.0
 """A set that could not be delivered is tried again after this time."""
 
 
 class Steerer:
-    """Steers for all resources in service. A List older than ``stale_seconds`` is not gone by."""
+    """Steers for all resources in service; made of its parts by ``steering_parts.steerer_of``."""
 
     def __init__(
         self,
@@ -61,61 +54,31 @@ class Steerer:
         settings: Callable[[], SteerSettings],
         facts: SteeringFacts,
         keeper: Keeper,
-        poller: Poller,
-        hold: KubeletHold,
+        pace: Pace,
+        standstill: Standstill,
+        exposure: Exposure,
+        follower: GrantFollower,
         metrics: SteeringMetrics,
-        log: EventLog,
+        log: SteeringLog,
         clock: Callable[[], float],
-        box: BreakerBox,
-        stale_seconds: float,
     ) -> None:
         self._resources = resources
         self._settings = settings
         self._facts = facts
         self._keeper = keeper
-        self._pace = Pace(
-            keeper,
-            poller,
-            open_until=lambda: keeper.open_until(resources(), specs=facts.specs),
-            clock=clock,
-        )
-        self._standstill = Standstill(
-            resources,
-            facts=facts,
-            keeper=keeper,
-            pace=self._pace,
-            hold=hold,
-            box=box,
-            clock=clock,
-            stale_seconds=stale_seconds,
-        )
+        self._pace = pace
+        self._standstill = standstill
+        self._exposure = exposure
+        self._follower = follower
         self._metrics = metrics
-        self._log = SteeringLog(log)
+        self._log = log
         self._clock = clock
-        self._exposure = Exposure(
-            resources,
-            in_use=self._standstill.in_use,
-            sent=metrics.sent,
-            confirmation=Confirmation(
-                lambda seconds: poller.live_allocatable(timeout_seconds=seconds), clock=clock
-            ),
-            clock=clock,
-        )
-        self._follower = GrantFollower(
-            keeper=keeper,
-            poller=poller,
-            facts=facts,
-            exposure=self._exposure,
-            metrics=metrics,
-            log=self._log,
-            clock=clock,
-        )
         self._wake = asyncio.Event()
         self._running = False
         self._retry_at = clock()
         self._decided = refused(Reason.STATE_UNKNOWN, Passing.UNDECIDED)
         self._shapes = ShapesInForce()
-        self._seen: object = None
+        self._seen: AtRest | None = None
         self._basis: Basis | None = None
 
     def wake(self) -> None:
@@ -142,8 +105,7 @@ class Steerer:
         That is so where it offers hidden devices beside shown ones, unless the policy admits what is not
         aligned. Everything is exposed then.
         """
-        policy = self._facts.node(frozenset(self._resources())).policy
-        if policy not in (PolicyName.RESTRICTED, PolicyName.SINGLE_NUMA_NODE):
+        if not self.kubelet_node().refuses:
             return False
         what = f"devices of {resource} were hidden from a container that was to get them"
         self._failed(SteeringFailure.ALIGNMENT, what)
@@ -250,33 +212,24 @@ class Steerer:
         await self._decide_at_rest(self._settings())
 
     async def _decide_at_rest(self, settings: SteerSettings) -> None:
-        node = self._facts.node(frozenset(self._resources()))
+        node = self.kubelet_node()
         shapes = self._facts.shapes(node, settings)
         if self._pace.busy:
             if shapes != self._shapes and self._exposure.withheld:
                 # Another shape may be next, and the set in force was not tried with it.
                 self._expose(refused(Reason.UNDER_ADMISSION))
             return
-        terminal = frozenset(self._facts.specs.terminal)
-        quiet, proved = self._pace.quiet, self._pace.proved
-        unlisted, coming = self._keeper.unlisted, self._facts.coming()
-        seen = (self._keeper.view, unlisted, node, shapes, quiet, proved, settings, terminal, coming)
+        seen = AtRest.now(self._keeper, self._facts, self._pace, node=node, shapes=shapes, settings=settings)
         if seen == self._seen or self._clock() < self._retry_at:
             return
-        snapshot = self._keeper.snapshot(terminal=terminal)
+        snapshot = self._keeper.snapshot(terminal=seen.terminal)
         if snapshot is None:
             return
         started = self._clock()
-        unseen = why_unknown(
-            snapshot, node, unlisted=unlisted, specs=self._facts.specs, but=self._keeper.moving
-        )
-        if unseen is None:
-            decided = settled_decision(node, snapshot, shapes=shapes, settings=settings.choice)
-        else:
-            decided = Decided(choose(node, unseen, (), settings=settings.choice))
+        decided = seen.decide(snapshot, specs=self._facts.specs, moving=self._keeper.moving)
         self._metrics.decided(decided.decision, duration_seconds=self._clock() - started)
         following, withheld = decided.decision.withheld, self._exposure.withheld
-        ready = proved or (quiet and first_step(withheld, following) == following)
+        ready = seen.may_follow(withheld, following)
         if not ready and following != withheld:
             self._expose(refused(Reason.UNDER_ADMISSION))
         self._shapes, self._seen = shapes, seen

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from numaplace.config.schema import SteeringMode
-from numaplace.daemon.steer import SteeringStatus
+from numaplace.daemon.steering_status import SteeringStatus
 from numaplace.kubelet.devicelist import DeviceList
 from numaplace.kubelet.known import KnownKubelet
 from numaplace.model.device import Device, natural_key

@@ -6,21 +6,26 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from numaplace.config.schema import Config
+from numaplace.daemon.after_grant import GrantFollower
 from numaplace.daemon.cluster import ClusterPart
-from numaplace.daemon.exposure import PublishedResource
+from numaplace.daemon.confirmation import Confirmation
+from numaplace.daemon.exposure import Exposure, PublishedResource
 from numaplace.daemon.hold import KubeletHold
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.kubelet_config import KnownKubelet, find_kubelet, steering_node
 from numaplace.daemon.logs import EventLog
-from numaplace.daemon.standstill import BreakerBox
+from numaplace.daemon.standstill import BreakerBox, Standstill
 from numaplace.daemon.steer import Steerer
 from numaplace.daemon.steering_facts import Steerable, SteeringFacts
+from numaplace.daemon.steering_log import SteeringLog
+from numaplace.daemon.steering_pace import Pace
 from numaplace.daemon.steering_settings import SteerSettings
 from numaplace.devices.cpu_topology import read_cpu_topology
 from numaplace.kubelet.checkpoint import Checkpoint
 from numaplace.kubelet.poller import Poller
 from numaplace.managers.cpu.topology import CpuTopology
 from numaplace.metrics.metrics import Metrics
+from numaplace.metrics.steering import SteeringMetrics
 from numaplace.model.names import ResourceName
 from numaplace.model.podresources import Allocatable
 from numaplace.steering.node import SteeringNode
@@ -56,6 +61,68 @@ class KubeletOfNode:
         )
 
 
+def steerer_of(
+    resources: Callable[[], Mapping[ResourceName, PublishedResource]],
+    *,
+    settings: Callable[[], SteerSettings],
+    facts: SteeringFacts,
+    keeper: Keeper,
+    poller: Poller,
+    hold: KubeletHold,
+    metrics: SteeringMetrics,
+    log: EventLog,
+    clock: Callable[[], float],
+    box: BreakerBox,
+    stale_seconds: float,
+) -> Steerer:
+    """Return a steerer with all its parts. A List older than ``stale_seconds`` is not gone by."""
+    pace = Pace(
+        keeper, poller, open_until=lambda: keeper.open_until(resources(), specs=facts.specs), clock=clock
+    )
+    standstill = Standstill(
+        resources,
+        facts=facts,
+        keeper=keeper,
+        pace=pace,
+        hold=hold,
+        box=box,
+        clock=clock,
+        stale_seconds=stale_seconds,
+    )
+    exposure = Exposure(
+        resources,
+        in_use=standstill.in_use,
+        sent=metrics.sent,
+        confirmation=Confirmation(
+            lambda seconds: poller.live_allocatable(timeout_seconds=seconds), clock=clock
+        ),
+        clock=clock,
+    )
+    told = SteeringLog(log)
+    follower = GrantFollower(
+        keeper=keeper,
+        poller=poller,
+        facts=facts,
+        exposure=exposure,
+        metrics=metrics,
+        log=told,
+        clock=clock,
+    )
+    return Steerer(
+        resources,
+        settings=settings,
+        facts=facts,
+        keeper=keeper,
+        pace=pace,
+        standstill=standstill,
+        exposure=exposure,
+        follower=follower,
+        metrics=metrics,
+        log=told,
+        clock=clock,
+    )
+
+
 def make_steerer(
     config: Config,
     *,
@@ -72,7 +139,7 @@ def make_steerer(
     """Return the steerer of a node; ``config`` is the one with the node's sockets and host roots."""
     kubelet = KubeletOfNode(config, cluster, keeper)
     checkpoint = Checkpoint(config.kubelet.device_plugin_directory)
-    steerer = Steerer(
+    steerer = steerer_of(
         resources,
         settings=settings,
         facts=SteeringFacts(

@@ -94,9 +94,7 @@ def choose(
         return steering.for_any_shape() if not shapes else steering.for_shapes(shapes)
     except OutOfBudgetError:
         what = f"more than {settings.max_predictions} predictions"
-        return SteeringDecision(
-            refusals=(Refusal(Reason.TOO_MANY, what=what),), predictions=settings.max_predictions
-        )
+        return SteeringDecision(refusals=(Refusal(Reason.TOO_MANY, what=what),))
 
 
 def _off(
@@ -149,7 +147,7 @@ class _Steering:
         self._settings = settings
         self._kept = {resource: mask_of(nodes) for resource, nodes in kept.items()}
         self._preferring = {resource: mask_of(nodes) for resource, nodes in preferring.items()}
-        self._any_request = not certain and node.policy != PolicyName.BEST_EFFORT
+        self._any_request = not certain and node.refuses
         self._budget = Budget(settings.max_predictions)
         self._outlooks: dict[Strategy, list[Outlook]] = {}
         self._interchange: Interchange | None = None
@@ -289,5 +287,4 @@ class _Steering:
                 for outlook, demands in searched
                 for demand in demands
             ),
-            predictions=self._budget.spent,
         )

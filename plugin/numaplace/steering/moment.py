@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from numaplace.engine.options import PolicyName
 from numaplace.model.mask import union_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.state.attribution import Attribution
@@ -98,7 +97,7 @@ def grant_decision(
     # With no shape known, a set has to be right for any: then one state has to cover all that may come.
     states = states_to_come(node, state, found, shapes=own if shapes.shapes else ())
     certain = shapes.certain or spec is not None
-    if not certain and node.policy != PolicyName.BEST_EFFORT:
+    if not certain and node.refuses:
         # It may be of another shape, and take more.
         nodes = union_of(one.mask or node.topology.mask for one in found)
         states = tuple(replace(one, unsettled=one.unsettled | nodes) for one in states)

@@ -40,6 +40,11 @@ class SteeringNode:
     problem: str = ""
     hints_over_all_nodes: bool = False
 
+    @property
+    def refuses(self) -> bool:
+        """Whether the policy refuses pods that it cannot align."""
+        return self.policy in (PolicyName.RESTRICTED, PolicyName.SINGLE_NUMA_NODE)
+
 
 def cpu_policy_from(
     allocatable: Allocatable, topology: CpuTopology, *, options: CpuPolicyOptions, static: bool

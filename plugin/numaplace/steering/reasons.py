@@ -71,13 +71,12 @@ class SteeringDecision:
     """Which free devices are to show no topology: those that touch one of the named NUMA nodes.
 
     ``shapes`` holds the known shapes that ask for a steerable resource; ``refusals`` says why resources stay
-    exposed. ``predictions`` counts the work.
+    exposed.
     """
 
     withheld: Mapping[ResourceName, frozenset[int]] = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
     shapes: tuple[ShapeOutlook, ...] = ()
-    predictions: int = 0
 
     @property
     def steers(self) -> bool:
