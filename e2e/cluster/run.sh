@@ -14,6 +14,7 @@ python=$(realpath -s ../../.venv/bin/python)
 say() { printf 'cluster: %s\n' "$*"; }
 die() { printf 'cluster: %s\n' "$*" >&2; exit 2; }
 
+. ../debian.sh
 # Command and Debian package.
 needed="debootstrap debootstrap
 buildah buildah
@@ -24,18 +25,6 @@ openssl openssl
 jq jq
 shellcheck shellcheck
 /usr/lib/cni/bridge containernetworking-plugins"
-
-install_missing() {
-    local packages=() tool package
-    while read -r tool package; do
-        command -v "$tool" >/dev/null || packages+=("$package")
-    done <<<"$needed"
-    [ ${#packages[@]} != 0 ] || return 0
-    command -v apt-get >/dev/null || die "missing: ${packages[*]} (names of Debian's packages)"
-    say "installing Debian packages: ${packages[*]}"
-    apt-get update -q >/dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null
-}
 
 # A cgroup of our own in each hierarchy (v1), or in the one (v2), that everything of the cluster is under.
 cgroup_folders() {
@@ -89,7 +78,7 @@ case "${1:-} ${2:-}" in
 esac
 [ "$(id -u)" = 0 ] || die "must run as root"
 [ -x "$python" ] || die "there is no .venv: run 'make e2e-cluster' in the repository root"
-install_missing
+install_missing "$needed"
 declare -A built
 while IFS='=' read -r name path; do built[$name]=$path; done < <(./build.sh)
 [ -n "${built[helm]:-}" ] || die "the build failed"

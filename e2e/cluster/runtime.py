@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import json
 import os
-import platform
 import subprocess
-import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cluster.nodes import Space
+from harness.image import one_program_image
 from harness.process import Process
 from harness.waiters import until
 
@@ -107,26 +104,5 @@ def containerd(binaries: Path, space: Space, *, images: Sequence[Path]) -> Itera
 
 
 def write_sandbox_image(archive: Path, program: Path) -> None:
-    """Write the image (in docker's format) of what a pod's sandbox runs, one static program."""
-    layer = _tar({"pause": program.read_bytes()})
-    digest = f"sha256:{hashlib.sha256(layer).hexdigest()}"
-    config = {
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()],
-        "os": "linux",
-        "config": {"Entrypoint": ["/pause"]},
-        "rootfs": {"type": "layers", "diff_ids": [digest]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [_SANDBOX_IMAGE], "Layers": ["layer.tar"]}]
-    files = {"manifest.json": json.dumps(manifest), "config.json": json.dumps(config)}
-    archive.write_bytes(_tar({"layer.tar": layer} | {name: text.encode() for name, text in files.items()}))
-
-
-def _tar(files: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            entry.mode = 0o755
-            tar.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
+    """Write the image of what a pod's sandbox runs, one static program."""
+    archive.write_bytes(one_program_image(_SANDBOX_IMAGE, program, entrypoint=("/pause",)))

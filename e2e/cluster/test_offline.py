@@ -67,10 +67,9 @@ def create(folder: Path, configuration: Path) -> subprocess.CompletedProcess[str
 
 
 def test_scripts() -> None:
-    folders = ("cluster", "kind")
-    scripts = [str(path) for name in folders for path in sorted((_E2E / name).glob("*.sh"))]
+    scripts = [str(path) for path in sorted(_E2E.rglob("*.sh"))]
     done = subprocess.run(
-        ["shellcheck", "--external-sources", "--severity=warning", *scripts],
+        ["shellcheck", "--external-sources", "--source-path=SCRIPTDIR", "--severity=warning", *scripts],
         capture_output=True,
         text=True,
         check=False,

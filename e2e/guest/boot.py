@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +35,6 @@ class Guest:
     monitor: Monitor
     ports: Mapping[int, int]
     folder: Path
-    boot_seconds: float
 
     @property
     def image_device(self) -> str:
@@ -158,7 +156,6 @@ def _attempt(
     )
     arguments = command(machine, built, disk=disk, control=control, ports=ports)
     modules = built["packages"] / "root/usr/lib/x86_64-linux-gnu/qemu"
-    started = time.monotonic()
     process = Process(arguments, console, env={**os.environ, "QEMU_MODULE_DIR": str(modules)})
     agent = Agent(ports[AGENT_PORT])
 
@@ -184,9 +181,8 @@ def _attempt(
             except NeverHappenedError:
                 logs.keep("boot")
                 raise
-            seconds = time.monotonic() - started
             with logs.following(agent, folder):
-                yield Guest(machine, agent, Monitor(control), ports, folder, seconds)
+                yield Guest(machine, agent, Monitor(control), ports, folder)
     finally:
         process.kill()
         shutil.rmtree(folder, ignore_errors=True)

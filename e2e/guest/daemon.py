@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import re
 import signal
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
-from typing import Any
 
 import yaml
 from guest.boot import Guest
 from guest.client import RemoteProcess
 from guest.keeper import log_path
 from guest.machine import DAEMON_PORT
+from harness.pages import get_page, samples_of
 from harness.waiters import until
 
 CONFIGURATION = "/etc/numaplace.yaml"
@@ -26,9 +22,6 @@ BASE: Mapping[str, object] = {
     "cluster": {"enabled": False},
     "http": {"address": f":{DAEMON_PORT}"},
 }
-
-_SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class GuestDaemon:
@@ -95,29 +88,16 @@ class GuestDaemon:
         """Return the metrics page; empty while it is not there."""
         return self._get("/metrics")[1]
 
-    def samples(self, name: str) -> list[tuple[dict[str, str], float]]:
+    def samples(self, name: str) -> list[tuple[Mapping[str, str], float]]:
         """Return labels and value of each sample of a metric."""
-        found = []
-        for line in self.metrics().splitlines():
-            match = _SAMPLE.fullmatch(line)
-            if match and match["name"] == name:
-                found.append((dict(_LABEL.findall(match["labels"] or "")), float(match["value"])))
-        return found
+        return samples_of(self.metrics(), name)
 
     def metric(self, name: str, **labels: str) -> float | None:
         """Return the value of the sample with these labels."""
         return next((value for own, value in self.samples(name) if labels.items() <= own.items()), None)
 
     def _get(self, path: str) -> tuple[int, str]:
-        url = f"http://127.0.0.1:{self._guest.ports[DAEMON_PORT]}{path}"
-        try:
-            with urllib.request.urlopen(url, timeout=15) as reply:
-                return reply.status, reply.read().decode()
-        except urllib.error.HTTPError as refusal:
-            with refusal:
-                return refusal.code, refusal.read().decode()
-        except OSError:
-            return 0, ""
+        return get_page(f"http://127.0.0.1:{self._guest.ports[DAEMON_PORT]}{path}", limit_seconds=15)
 
     def log(self) -> str:
         """Return all that it has written."""
@@ -125,9 +105,3 @@ class GuestDaemon:
 
     def tail(self, lines: int = 15) -> str:
         return "\n".join(self.log().splitlines()[-lines:])
-
-
-def inspect(guest: Guest) -> dict[str, Any]:
-    """Return what ``numaplace inspect`` says, as its JSON."""
-    command = ("numaplace", "inspect", "--config", CONFIGURATION, "-o", "json")
-    return json.loads(guest.agent.run(*command, seconds=90))

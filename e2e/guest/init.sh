@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# shellcheck shell=dash
 # The guest's first process, twice. In the initial RAM file system it mounts the file systems of the disks over each
 # other and goes on in them; there, it starts the agent and ends what has no parent. Each step is told on the console.
 up() { read -r now _ </proc/uptime; echo "$now"; }

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-import tarfile
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -21,6 +18,7 @@ from guest.client import RemoteProcess
 from guest.keeper import log_path
 from guest.machine import KUBELET_PORT, POD_RESOURCES_PORT
 from harness import podresources
+from harness.image import one_program_image
 from harness.kubelet import KubeletOptions
 from harness.podresources import Held
 from harness.pods import Pod
@@ -91,7 +89,9 @@ class Runtime:
             every_seconds=0.5,
             detail=self._process.tail,
         )
-        agent.write("/run/workload.tar", _image(workload))
+        agent.write(
+            "/run/workload.tar", one_program_image(WORKLOAD, workload, entrypoint=("/agent", "probe"))
+        )
         self.ctr("images", "import", "/run/workload.tar")
 
     def _answers(self) -> bool:
@@ -273,28 +273,3 @@ def _configuration(options: KubeletOptions) -> dict[str, object]:
         },
         **options.configuration(),
     }
-
-
-def _image(program: Path) -> bytes:
-    """Return an image (in docker's format) of one static program, /agent."""
-    layer = _tar({"agent": program.read_bytes()})
-    config = {
-        "architecture": "amd64",
-        "os": "linux",
-        "config": {"Entrypoint": ["/agent", "probe"]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [WORKLOAD], "Layers": ["layer.tar"]}]
-    files = {"manifest.json": json.dumps(manifest).encode(), "config.json": json.dumps(config).encode()}
-    return _tar({"layer.tar": layer} | files)
-
-
-def _tar(files: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            entry.mode = 0o755
-            tar.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()

@@ -12,23 +12,12 @@ python=$(realpath -s ../../.venv/bin/python)
 say() { printf 'guest: %s\n' "$*"; }
 die() { printf 'guest: %s\n' "$*" >&2; exit 2; }
 
+. ../debian.sh
 # Command and Debian package.
 needed="debootstrap debootstrap
 buildah buildah
 mkfs.ext4 e2fsprogs
 setpriv util-linux"
-
-install_missing() {
-    local packages=() tool package
-    while read -r tool package; do
-        command -v "$tool" >/dev/null || packages+=("$package")
-    done <<<"$needed"
-    [ ${#packages[@]} != 0 ] || return 0
-    command -v apt-get >/dev/null || die "missing: ${packages[*]} (names of Debian's packages)"
-    say "installing Debian packages: ${packages[*]}"
-    apt-get update -q >/dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null
-}
 
 clean_up() {
     trap '' INT TERM HUP
@@ -40,7 +29,7 @@ clean_up() {
 [ "$(id -u)" = 0 ] || die "must run as root: it unpacks file systems that belong to root"
 [ "$(uname -m)" = x86_64 ] || die "the guests are made for x86_64"
 [ -x "$python" ] || die "there is no .venv: run 'make e2e-guest' in the repository root"
-install_missing
+install_missing "$needed"
 parts=$(./build.sh)
 [ "${1:-}" != --prepare ] || exit 0
 

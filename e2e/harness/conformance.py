@@ -10,7 +10,7 @@ import selectors
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Self
@@ -103,10 +103,6 @@ class ConformanceProcess:
             raise self._failure("ended")
         outcome: Outcome = json.loads(line)
         return outcome
-
-    def run_all(self, scenarios: Iterable[Mapping[str, Any]]) -> Iterator[Outcome]:
-        """Run scenarios one after the other."""
-        return (self.run(scenario) for scenario in scenarios)
 
     def _failure(self, what: str) -> ConformanceError:
         self._errors.seek(0)

@@ -6,13 +6,12 @@ import os
 import signal
 import socket
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
+from harness.pages import get_page
 from harness.process import Process
 from harness.waiters import until
 
@@ -81,15 +80,7 @@ class Daemon:
         return self._get("/metrics")[1]
 
     def _get(self, path: str) -> tuple[int, str]:
-        url = f"http://127.0.0.1:{self._port}{path}"
-        try:
-            with urllib.request.urlopen(url, timeout=5) as reply:
-                return reply.status, reply.read().decode()
-        except urllib.error.HTTPError as refusal:
-            with refusal:
-                return refusal.code, refusal.read().decode()
-        except OSError:
-            return 0, ""
+        return get_page(f"http://127.0.0.1:{self._port}{path}", limit_seconds=5)
 
     def tail(self, lines: int = 15) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

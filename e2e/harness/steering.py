@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from harness.daemon import Daemon
+from harness.pages import samples_of
 from harness.waiters import until
-
-_SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)")
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 Withheld = Mapping[str, frozenset[int]]
 
 
 def samples(daemon: Daemon, name: str) -> list[tuple[Mapping[str, str], float]]:
     """Return the labels and values of a metric."""
-    found = []
-    for line in daemon.metrics().splitlines():
-        match = _SAMPLE.fullmatch(line)
-        if match and match["name"] == f"numaplace_{name}":
-            found.append((dict(_LABEL.findall(match["labels"] or "")), float(match["value"])))
-    return found
+    return samples_of(daemon.metrics(), f"numaplace_{name}")
 
 
 def count(daemon: Daemon, name: str, **labels: str) -> float:
