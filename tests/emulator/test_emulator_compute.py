@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from numaplace.errors import AllocationError
 from numaplace.kubelet.emulator.compute import Compute
 from numaplace.kubelet.emulator.values import ContainerSpec, EmulatedNode
 from numaplace.managers.device_manager import ContainerKind, PodUid
+from numaplace.model.names import MEMORY, ResourceName
 from numaplace.model.topology import NumaTopology
 
 NODE = EmulatedNode(
@@ -17,6 +20,7 @@ NODE = EmulatedNode(
     reserved_cpus=frozenset({0}),
 )
 POD = PodUid("pod")
+PAGES = ResourceName("hugepages-2Mi")
 
 
 def test_init_containers_lend_their_cpus_and_memory() -> None:
@@ -40,6 +44,18 @@ def test_without_static_managers_nothing_is_shown() -> None:
     )
     assert compute.cpus(POD, "main") == compute.allocatable_cpus == frozenset()
     assert compute.memory(POD, "main") == compute.allocatable_memory == ()
+
+
+def test_memory_and_hugepages_of_a_container_are_from_the_same_nodes() -> None:
+    """As the kubelet's memory manager: NUMA 0 has the memory, but not the pages, and is passed over."""
+    node = replace(NODE, hugepages_bytes={PAGES: {0: 4, 1: 8}})
+    compute = Compute(node)
+    asked = {"one": 6, "both": 5}
+    for name, pages in asked.items():
+        spec = ContainerSpec(name, memory_bytes=1, hugepages_bytes={PAGES: pages})
+        compute.allocate(POD, spec, kind=ContainerKind.APP, affinity=None)
+    found = {name: {one.type: one.nodes for one in compute.memory(POD, name)} for name in asked}
+    assert found == {"one": {MEMORY: (1,), PAGES: (1,)}, "both": {MEMORY: (0, 1), PAGES: (0, 1)}}
 
 
 asks = st.tuples(st.integers(0, 4), st.integers(0, 12), st.none() | st.integers(1, 3))

@@ -1,8 +1,8 @@
 """Exclusive CPUs and memory, simply: enough for a demo and for tests of what the API shows.
 
-CPUs are the lowest free ids, memory comes from the fewest and lowest NUMA nodes that hold it; inside the
-mask if one is given and it suffices. A pod's init containers lend theirs to the containers after them. The
-kubelet's topology-aware packing of cores and its rules on node groups are not modelled.
+CPUs are the lowest free ids, memory and hugepages come from the fewest and lowest NUMA nodes that hold all of
+both; inside the mask if one is given and it suffices. A pod's init containers lend theirs to the containers
+after them. The kubelet's topology-aware packing of cores and its rules on node groups are not modelled.
 """
 
 from __future__ import annotations
@@ -76,15 +76,10 @@ class Compute:
         if (pod, spec.name) in self._held:
             return
         cpus = self._choose_cpus(pod, spec.cpus if self._static_cpus else 0, affinity=affinity)
-        wanted = {MEMORY: spec.memory_bytes, **spec.hugepages_bytes}
-        blocks: list[MemoryBlock] = []
-        taken: dict[tuple[ResourceName, int], int] = {}
-        for type_, size in wanted.items():
-            if size and type_ in self._memory:
-                block, shares = self._choose_memory(pod, type_, size=size, affinity=affinity)
-                blocks.append(block)
-                taken.update({(type_, node): share for node, share in shares.items()})
-        self._held[pod, spec.name] = _Held(kind=kind, cpus=cpus, memory=tuple(blocks), taken_bytes=taken)
+        asked = {MEMORY: spec.memory_bytes, **spec.hugepages_bytes}
+        wanted = {type_: size for type_, size in asked.items() if size and type_ in self._memory}
+        blocks, taken = self._choose_memory(pod, wanted, affinity=affinity)
+        self._held[pod, spec.name] = _Held(kind=kind, cpus=cpus, memory=blocks, taken_bytes=taken)
 
     def _others(self, pod: PodUid) -> Iterator[_Held]:
         """Yield what counts as taken for the next container of ``pod``."""
@@ -102,29 +97,49 @@ class Compute:
         return frozenset(by_preference[:count])
 
     def _choose_memory(
-        self, pod: PodUid, type_: ResourceName, *, size: int, affinity: int | None
-    ) -> tuple[MemoryBlock, Mapping[int, int]]:
-        free = dict(self._memory[type_])
+        self, pod: PodUid, wanted: Mapping[ResourceName, int], *, affinity: int | None
+    ) -> tuple[tuple[MemoryBlock, ...], Mapping[tuple[ResourceName, int], int]]:
+        """Return one block per type, all from the same NUMA nodes (``policy_static.go``, calculateHints)."""
+        free = {type_: dict(self._memory[type_]) for type_ in wanted}
         for held in self._others(pod):
-            for (taken_type, node), taken in held.taken_bytes.items():
-                if taken_type == type_:
-                    free[node] -= taken
-        inside = [node for node in free if affinity is None or affinity >> node & 1]
-        for candidates in (inside, list(free)):
-            for mask in masks_by_width(candidates):
-                nodes = nodes_of(mask)
-                if sum(free[node] for node in nodes) >= size:
-                    block = MemoryBlock(type=type_, size_bytes=size, nodes=nodes)
-                    return block, _fill(nodes, free, size=size)
-        raise AllocationError(
-            f"{size} bytes of {type_} are needed, {sum(free.values())} are free", reason=type_
-        )
+            for (type_, node), taken in held.taken_bytes.items():
+                if type_ in free:
+                    free[type_][node] -= taken
+        for type_, size in wanted.items():
+            if size > (total := sum(free[type_].values())):
+                raise AllocationError(f"{size} bytes of {type_} are needed, {total} are free", reason=type_)
+        nodes = _first_with(wanted, free, affinity=affinity)
+        blocks = (MemoryBlock(type=type_, size_bytes=size, nodes=nodes) for type_, size in wanted.items())
+        shares = {
+            (type_, node): share
+            for type_, size in wanted.items()
+            for node, share in _fill(nodes, free[type_], size=size).items()
+            if share
+        }
+        return tuple(blocks), shares
+
+
+def _first_with(
+    wanted: Mapping[ResourceName, int],
+    free: Mapping[ResourceName, Mapping[int, int]],
+    *,
+    affinity: int | None,
+) -> tuple[int, ...]:
+    """Return the fewest and lowest nodes with all that is wanted; all nodes together have it."""
+    known = sorted({node for per_node in free.values() for node in per_node})
+    inside = [node for node in known if affinity is None or affinity >> node & 1]
+    for candidates in (inside, known):
+        for mask in masks_by_width(candidates):
+            nodes = nodes_of(mask)
+            if all(sum(free[type_].get(node, 0) for node in nodes) >= size for type_, size in wanted.items()):
+                return nodes
+    return tuple(known)
 
 
 def _fill(nodes: tuple[int, ...], free: Mapping[int, int], *, size: int) -> dict[int, int]:
     """Split ``size`` over ``nodes``, lowest first."""
     shares = {}
     for node in nodes:
-        shares[node] = min(free[node], size)
+        shares[node] = min(free.get(node, 0), size)
         size -= shares[node]
     return shares
