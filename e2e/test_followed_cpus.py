@@ -12,7 +12,7 @@ from harness.apiserver import fake_cluster
 from harness.backend import Tools
 from harness.equipped import EquippedNode, equipped_node
 from harness.hardware import declare
-from harness.kubelet import NODE_NAME, KubeletOptions
+from harness.kubelet import KubeletOptions
 from harness.landing import Landing, land
 from harness.logs import LogKeeper
 from harness.pods import Pod, unique
@@ -52,11 +52,7 @@ def land_known(site: EquippedNode, folder: Path, **settings: Any) -> list[Landin
     ):
         until(lambda: count(daemon, "cluster_watch_connected") == 1, "the watch", detail=daemon.tail)
         for pod in pods:
-            manifest = pod.manifest()
-            name = f"{pod.name}-{NODE_NAME}"
-            metadata = {**manifest["metadata"], "name": name, "uid": f"uid-{name}"}
-            spec = {**manifest["spec"], "nodeName": NODE_NAME}
-            cluster.api.put({**manifest, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+            cluster.announce(pod)
         found = [land(site, [pod])[0] for pod in pods]
     assert all(one.admitted and one.devices and one.cpus for one in found)
     return found

@@ -11,6 +11,7 @@ import yaml
 from numaplace.cluster.fake import FakeApiServer
 
 from harness.kubelet import NODE_NAME, Kubelet
+from harness.pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,14 @@ class Cluster:
     def config(self) -> dict[str, object]:
         """The daemon's settings for it."""
         return {"cluster": {"enabled": True}}
+
+    def announce(self, pod: Pod) -> None:
+        """Have a pod of this node before its kubelet does, as a scheduled one is known."""
+        manifest = pod.manifest()
+        name = f"{pod.name}-{NODE_NAME}"
+        metadata = {**manifest["metadata"], "name": name, "uid": f"uid-{name}"}
+        spec = {**manifest["spec"], "nodeName": NODE_NAME}
+        self.api.put({**manifest, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
 
     def mirror(self, kubelet: Kubelet) -> None:
         """Have the kubelet's pods as they are now: a kubelet with an API server does so by mirror pods."""

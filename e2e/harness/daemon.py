@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -74,6 +76,12 @@ class Daemon:
     def _ready(self) -> bool:
         assert self.alive, f"the daemon ended: {self.tail()}"
         return self._get("/readyz")[0] == 200
+
+    def decisions(self, pod: str) -> list[dict[str, Any]]:
+        """Return the log's decisions for a pod, by its full name; a line is written after the answer."""
+        lines = self.log.read_text().splitlines(keepends=True)
+        events = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+        return [one for one in events if one["event"] == "decision" and one["pod"] == f"default/{pod}"]
 
     def metrics(self) -> str:
         """Return the metrics page; empty while it is not there."""

@@ -183,10 +183,16 @@ def equipped_node(
     logs: LogKeeper,
     cpus_each: int = 4,
     memory_gib_each: int = 32,
+    hugepages_gib_each: int = 0,
     equip: Callable[[Path, SimulatedTopology], Hardware] = install,
 ) -> Iterator[EquippedNode]:
     """Start a node with ``numa_nodes`` NUMA nodes and what ``equip`` puts on them, by default their cards."""
-    topology = SimulatedTopology.uniform(numa_nodes, cpus_each=cpus_each, memory_gib_each=memory_gib_each)
+    topology = SimulatedTopology.uniform(
+        numa_nodes,
+        cpus_each=cpus_each,
+        memory_gib_each=memory_gib_each,
+        hugepages_gib_each=hugepages_gib_each,
+    )
     with simulated_node(tools, scratch, topology=topology, options=options, logs=logs) as node:
         hardware = equip(node.folder / "host", topology)
         yield EquippedNode(node, hardware, logs)

@@ -13,6 +13,8 @@ from pathlib import Path
 LOCAL_DISTANCE = 10
 REMOTE_DISTANCE = 20
 
+_HUGEPAGE_BYTES = 2 << 20
+
 # What a kubelet sets at start. Shown to it as already set, it leaves the machine's own values alone.
 KERNEL_TUNABLES: Mapping[str, int] = {
     "kernel/keys/root_maxbytes": 25_000_000,
@@ -26,11 +28,19 @@ KERNEL_TUNABLES: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """One NUMA node. Each CPU is a core of its own; each node is a socket of its own."""
+    """One NUMA node. Each CPU is a core of its own; each node is a socket of its own.
+
+    ``hugepages_bytes`` are in pages of 2 MiB, and part of ``memory_bytes``.
+    """
 
     id: int
     cpus: tuple[int, ...]
     memory_bytes: int
+    hugepages_bytes: int = 0
+
+    @property
+    def hugepages(self) -> int:
+        return self.hugepages_bytes // _HUGEPAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +50,18 @@ class SimulatedTopology:
     nodes: tuple[NumaNode, ...]
 
     @classmethod
-    def uniform(cls, count: int, *, cpus_each: int = 4, memory_gib_each: int = 32) -> SimulatedTopology:
+    def uniform(
+        cls, count: int, *, cpus_each: int = 4, memory_gib_each: int = 32, hugepages_gib_each: int = 0
+    ) -> SimulatedTopology:
         """Return ``count`` equal NUMA nodes with consecutive CPU numbers."""
         return cls(
             tuple(
-                NumaNode(n, tuple(range(n * cpus_each, (n + 1) * cpus_each)), memory_gib_each << 30)
+                NumaNode(
+                    n,
+                    tuple(range(n * cpus_each, (n + 1) * cpus_each)),
+                    memory_gib_each << 30,
+                    hugepages_gib_each << 30,
+                )
                 for n in range(count)
             )
         )
@@ -66,7 +83,8 @@ class SimulatedTopology:
         cpus = _list(self.node_of_cpu())
         for name in ("online", "possible", "present"):
             _write(system / "cpu" / name, cpus)
-        _write(root / "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", 0)
+        pages = sum(node.hugepages for node in self.nodes)
+        _write(root / "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", pages)
         total_kib = sum(node.memory_bytes for node in self.nodes) // 1024
         _write(
             root / "proc/meminfo",
@@ -84,7 +102,7 @@ class SimulatedTopology:
         distances = (LOCAL_DISTANCE if other == node else REMOTE_DISTANCE for other in self.nodes)
         _write(folder / "distance", " ".join(map(str, distances)))
         _write(folder / "cpulist", _list(node.cpus))
-        _write(folder / "hugepages/hugepages-2048kB/nr_hugepages", 0)
+        _write(folder / "hugepages/hugepages-2048kB/nr_hugepages", node.hugepages)
         for cpu in node.cpus:
             for base in (folder / f"cpu{cpu}", system / f"cpu/cpu{cpu}"):
                 _write(base / "online", 1)

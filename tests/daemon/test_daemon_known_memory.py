@@ -1,0 +1,91 @@
+"""Devices where memory and hugepages of their container can be; e2e tells a real kubelet the same story."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from daemon_site import MACHINE, Served, Site, build_site, pod
+from numaplace.cluster.fake import FakeApiServer
+from numaplace.kubelet.emulator import Admission, ContainerSpec
+from numaplace.model.names import MEMORY, ResourceName, is_memory
+from numaplace.model.quantity import parse_quantity
+from test_daemon_cluster import NODE, connected, known
+
+GIB = 1 << 30
+PAGES = ResourceName("hugepages-2Mi")
+STORY = yaml.safe_load((Path(__file__).parents[1] / "cases/daemon/known_memory.yaml").read_text())
+
+
+@pytest.fixture
+def api() -> Any:
+    server = FakeApiServer()
+    with server.serving():
+        yield server
+
+
+@pytest.fixture
+async def bare(root: Path) -> AsyncIterator[Site]:
+    machine = replace(
+        MACHINE,
+        static_cpus=False,
+        memory_bytes={0: 22 * GIB, 1: 24 * GIB},
+        hugepages_bytes={PAGES: {0: 8 * GIB, 1: 8 * GIB}},
+    )
+    site = build_site(root, machine=machine)
+    async with site.kubelet:
+        yield site
+
+
+def announce(api: FakeApiServer, name: str, limits: Mapping[str, Any]) -> None:
+    amounts = {**{key: str(amount) for key, amount in limits.items()}, "cpu": "100m"}
+    container = {"name": "main", "image": "x", "resources": {"limits": amounts, "requests": amounts}}
+    metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}"}
+    spec = {"nodeName": NODE, "containers": [container]}
+    api.put({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+
+
+async def admitted(site: Site, name: str, limits: Mapping[str, Any]) -> Admission:
+    amounts = {ResourceName(key): int(parse_quantity(str(amount))) for key, amount in limits.items()}
+    container = ContainerSpec(
+        "main",
+        devices={key: amount for key, amount in amounts.items() if not is_memory(key)},
+        memory_bytes=amounts.pop(MEMORY),
+        hugepages_bytes={key: amount for key, amount in amounts.items() if is_memory(key)},
+    )
+    admission = await site.kubelet.admit(pod(name, containers=(container,)))
+    assert admission.admitted, admission.message
+    return admission
+
+
+def lacking_of(served: Served, name: str) -> dict[str, int]:
+    """What made the decision for a pod's first devices."""
+    lines = [line for line in served.log.events("decision") if line["pod"] == f"default/{name}"]
+    return dict(lines[0]["rest"])
+
+
+async def test_devices_are_where_the_memory_can_be(bare: Site, api: FakeApiServer) -> None:
+    async with connected(bare, api, strategy="most-allocated") as served:
+        for step in STORY:
+            name = step["id"]
+            announce(api, name, step["limits"])
+            await known(served, name)
+            admission = await admitted(bare, name, step["limits"])
+            assert {node for one in admission.memory["main"] for node in one.nodes} == {step["memory"]}, name
+            assert bare.nodes_of(admission) == ({step["devices"]} if "devices" in step else set()), name
+            if "devices" in step:
+                expected = {key: int(parse_quantity(one)) for key, one in step.get("lacking", {}).items()}
+                assert lacking_of(served, name) == expected, name
+    assert served.log.troubles == []
+
+
+async def test_a_request_that_is_not_known_is_not_followed(bare: Site) -> None:
+    async with bare.serving(strategy="most-allocated"):
+        for step in STORY:
+            admission = await admitted(bare, step["id"], step["limits"])
+            if "lacking" in step:
+                assert bare.nodes_of(admission) == {0}, step["id"]
