@@ -12,6 +12,8 @@ from pathlib import Path
 from study.experiment import QUICK, Effort, run_long, run_short
 from study.plot import svg
 from study.report import as_json, as_text
+from study.second_look import look_again
+from study.steering import compare
 from study.worlds import SHORT_WORLDS, WORLDS
 
 
@@ -25,14 +27,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     tell = _progress if sys.stderr.isatty() else None
     results = run_long([world for world in WORLDS if world.name in chosen], effort, tell)
     short = run_short([world for world in SHORT_WORLDS if world.name in chosen], effort, tell)
+    compared = list(compare(results, short))
+    looks = look_again(compared, effort, tell)
     if tell:
         sys.stderr.write("\r\x1b[K")
     if arguments.svg:
         arguments.svg.write_text(svg(results))
     if arguments.output == "json":
-        text = as_json(results, short, effort=effort)
+        text = as_json(results, short, looks, effort=effort)
     else:
-        text = as_text(results, short, effort=effort, markdown=arguments.output == "markdown")
+        text = as_text(
+            results, short, compared, looks, effort=effort, markdown=arguments.output == "markdown"
+        )
     sys.stdout.write(text + "\n")
     return 0
 

@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TypeVar
 
-from study.arms import arms_for
+from study.arms import Arm, arms_for
 from study.measures import measure
 from study.play import play
 from study.short import ShortScores, play_short
@@ -16,6 +16,7 @@ from study.worlds import World
 
 Progress = Callable[[int, int], None]
 """Told how many tasks of how many are done."""
+S = TypeVar("S")
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -57,13 +58,33 @@ class ShortResult:
 def run_long(worlds: Iterable[World], effort: Effort, progress: Progress | None = None) -> list[Result]:
     """Play the long traces of the worlds."""
     cases = [(world, load) for world in worlds for load in world.loads]
-    tasks = [(world, load, seed, effort) for world, load in cases for seed in range(effort.seeds)]
-    done = _spread(_play_all, tasks, processes=effort.processes, progress=progress)
+    tasks = [
+        _Traced(world, load, seed, effort, arms_for(world))
+        for world, load in cases
+        for seed in range(effort.seeds)
+    ]
+    done = _spread(_play_arms, tasks, processes=effort.processes, progress=progress)
     results = []
     for number, (world, load) in enumerate(cases):
         by_seed = done[number * effort.seeds : (number + 1) * effort.seeds]
         results.append(Result(world, load, tuple(zip(*by_seed, strict=True))))
     return results
+
+
+def run_again(
+    cases: Iterable[tuple[World, float, tuple[Arm, ...]]],
+    effort: Effort,
+    *,
+    times: int,
+    progress: Progress | None = None,
+) -> list[tuple[tuple[Values, ...], ...]]:
+    """Play ``times`` as many other long traces under some arms of a world; ``values[arm][seed]`` by case."""
+    cases = list(cases)
+    seeds = range(effort.seeds, effort.seeds * (1 + times))
+    tasks = [_Traced(world, load, seed, effort, arms) for world, load, arms in cases for seed in seeds]
+    done = _spread(_play_arms, tasks, processes=effort.processes, progress=progress)
+    chunks = (done[start : start + len(seeds)] for start in range(0, len(done), len(seeds)))
+    return [tuple(zip(*by_seed, strict=True)) for by_seed in chunks]
 
 
 def run_short(worlds: Iterable[World], effort: Effort, progress: Progress | None = None) -> list[ShortResult]:
@@ -77,24 +98,28 @@ def run_short(worlds: Iterable[World], effort: Effort, progress: Progress | None
     ]
 
 
-Task = tuple[World, float, int, Effort]
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    world: World
+    load: float
+    seed: int
+    effort: Effort
+    arms: tuple[Arm, ...]
 
 
-def _play_all(task: Task) -> tuple[Values, ...]:
-    world, load, seed, effort = task
-    trace = generate(world, load, seed=seed, jobs=effort.warm_up + effort.jobs)
-    return tuple(
-        measure(play(world, arm, trace, seed=seed, warm_up=effort.warm_up)) for arm in arms_for(world)
-    )
+def _play_arms(task: _Traced) -> tuple[Values, ...]:
+    seed, warm_up = task.seed, task.effort.warm_up
+    trace = generate(task.world, task.load, seed=seed, jobs=warm_up + task.effort.jobs)
+    return tuple(measure(play(task.world, arm, trace, seed=seed, warm_up=warm_up)) for arm in task.arms)
 
 
-def _play_short(task: Task) -> ShortScores:
+def _play_short(task: tuple[World, float, int, Effort]) -> ShortScores:
     world, load, seed, effort = task
     return play_short(world, load, seed=seed, traces=effort.short_traces)
 
 
 def _spread(
-    function: Callable[[Task], T], tasks: Sequence[Task], *, processes: int, progress: Progress | None
+    function: Callable[[S], T], tasks: Sequence[S], *, processes: int, progress: Progress | None
 ) -> list[T]:
     """Return the function's values in the order of the tasks."""
     if processes == 1:

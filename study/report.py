@@ -10,15 +10,16 @@ from tabulate import tabulate
 
 from study.experiment import Effort, Result, ShortResult
 from study.measures import MEASURES, Measure
+from study.second_look import SecondLook
 from study.stats import Estimate
-from study.steering import SHOWN, Compared, compare
+from study.steering import SHOWN, Compared
 from study.summary import Row, ShortRow, Table, short_rows, tables_of
 
 NOTE = (
     "Percent, mean over {seeds} seeds, ± 95 % confidence interval. ↑ and ↓: higher or lower than in the "
     "first row\non the same traces (0 is outside the interval of the paired difference)."
 )
-LEFT = frozenset({"", "Node, load", "Policy", "Strategy"})
+LEFT = frozenset({"", "Node, load", "Policy", "Strategy", "Measure"})
 """The columns of words."""
 
 STEERING_NOTE = (
@@ -29,8 +30,21 @@ STEERING_NOTE = (
 )
 
 
+SECOND_NOTE = (
+    "Rows in which steering (auto) looks worse than the stock kubelet: lower in admitted or aligned, or, if "
+    "it\nspreads, higher in imbalance. Of so many comparisons some look so by chance: hence other traces, "
+    "{traces} for\neach."
+)
+
+
 def as_text(
-    results: Sequence[Result], short: Sequence[ShortResult], *, effort: Effort, markdown: bool
+    results: Sequence[Result],
+    short: Sequence[ShortResult],
+    compared: Sequence[Compared],
+    looks: Sequence[SecondLook],
+    *,
+    effort: Effort,
+    markdown: bool,
 ) -> str:
     """Return all tables."""
     style = "github" if markdown else "simple"
@@ -46,7 +60,11 @@ def as_text(
         parts.append(_short_table(list(short_rows(one)), style))
     parts.append(_heading("Steering a stock kubelet", markdown=markdown))
     parts.append(STEERING_NOTE)
-    parts.append(_steering_table(list(compare(results, short)), style))
+    parts.append(_steering_table(compared, style))
+    if looks:
+        parts.append(_heading("A second look", markdown=markdown))
+        parts.append(SECOND_NOTE.format(traces=looks[0].traces))
+        parts.append(_second_table(looks, style))
     return "\n\n".join(parts)
 
 
@@ -116,9 +134,7 @@ def _steering_table(rows: Sequence[Compared], style: str) -> str:
     headings = ["Node, load", "Policy", "Strategy", *(f"{key}" for key in SHOWN), "optimum", "steering"]
     cells = [
         [
-            f"{row.world.name}, {row.load:.0%}",
-            row.steering.policy,
-            row.steering.name.removeprefix("steering ").replace("weights", f"`{row.world.weights}`"),
+            *_case(row),
             *(_side_by_side(row, key) for key in SHOWN),
             "" if row.optimum is None else f"{row.optimum:.1f}",
             _told(row),
@@ -126,6 +142,21 @@ def _steering_table(rows: Sequence[Compared], style: str) -> str:
         for row in rows
     ]
     return _render(cells, headings, style)
+
+
+def _second_table(looks: Sequence[SecondLook], style: str) -> str:
+    headings = ["Node, load", "Policy", "Strategy", "Measure", "first look", "second look"]
+    cells = [
+        [*_case(one.row), key, _signed(one.row.higher[key][0]), _signed(second)]
+        for one in looks
+        for key, second in one.differences.items()
+    ]
+    return _render(cells, headings, style)
+
+
+def _case(row: Compared) -> tuple[str, str, str]:
+    strategy = row.steering.name.removeprefix("steering ").replace("weights", f"`{row.world.weights}`")
+    return f"{row.world.name}, {row.load:.0%}", row.steering.policy, strategy
 
 
 def _told(row: Compared) -> str:
@@ -152,7 +183,13 @@ def _render(rows: Sequence[Sequence[str]], headings: Sequence[str], style: str) 
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
-def as_json(results: Sequence[Result], short: Sequence[ShortResult], *, effort: Effort) -> str:
+def as_json(
+    results: Sequence[Result],
+    short: Sequence[ShortResult],
+    looks: Sequence[SecondLook],
+    *,
+    effort: Effort,
+) -> str:
     """Return everything, with the values of each seed; keys are described in ``docs/fragmentation.md``."""
     document = {
         "seeds": effort.seeds,
@@ -160,6 +197,7 @@ def as_json(results: Sequence[Result], short: Sequence[ShortResult], *, effort: 
         "warmUp": effort.warm_up,
         "results": [entry for result in results for entry in _long_entries(result)],
         "short": [entry for one in short for entry in _short_entries(one)],
+        "secondLook": [entry for one in looks for entry in _second_entries(one)],
     }
     return json.dumps(document, indent=1)
 
@@ -192,6 +230,20 @@ def _short_entries(result: ShortResult) -> Iterator[dict[str, Any]]:
             "arm": row.name,
             "alignedOfOptimum": _estimate(row.of_optimum),
             "tracesPlacedPerfectly": _estimate(row.reached),
+        }
+
+
+def _second_entries(look: SecondLook) -> Iterator[dict[str, Any]]:
+    for key, second in look.differences.items():
+        yield {
+            "world": look.row.world.name,
+            "load": look.row.load,
+            "topologyManagerPolicy": look.row.steering.policy,
+            "arm": look.row.steering.name,
+            "measure": key,
+            "traces": look.traces,
+            "first": _estimate(look.row.higher[key][0]),
+            "second": _estimate(second),
         }
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from study.__main__ import main
-from study.stats import estimate, paired, t_quantile
+from study.experiment import Effort, run_long
+from study.report import as_text
+from study.second_look import TIMES, SecondLook, look_again
+from study.stats import Estimate, estimate, paired, t_quantile
+from study.steering import Compared, compare
+from study.worlds import WORLDS
 
 COMMAND = ["--quick", "--seeds", "2", "--processes", "1", "--world", "gpu-2x4-with-8"]
 
@@ -65,6 +71,41 @@ def test_steering_has_one_table_with_all_who_place(capsys: pytest.CaptureFixture
     short = by_key["short-gpu-2x4, 150%", "single-numa-node", "least-allocated"]
     assert short[7] == "off"
     assert 0 < float(short[6]) <= 100
+
+
+SMALL = Effort(seeds=2, jobs=20, warm_up=10, processes=1)
+WORSE, BETTER, SAME = Estimate(-2.0, 1.0), Estimate(2.0, 1.0), Estimate(0.5, 1.0)
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Compared]:
+    (world,) = [one for one in WORLDS if one.name == "gpu-2x4-with-8"]
+    return list(compare(run_long([world], SMALL), []))
+
+
+def _looking(rows: list[Compared], key: str, difference: Estimate) -> list[SecondLook]:
+    seen = dict.fromkeys(("admitted", "aligned", "imbalance"), (SAME, SAME))
+    doubted = [replace(row, higher={**seen, key: (difference, SAME)}) for row in rows]
+    return look_again(doubted, SMALL)
+
+
+def test_rows_that_look_worse_are_looked_at_again_on_other_traces(rows: list[Compared]) -> None:
+    auto = [row.steering for row in rows if not row.steering.always]
+    looks = _looking(rows, "aligned", WORSE)
+    assert [look.row.steering for look in looks] == auto
+    assert all(look.traces == TIMES * SMALL.seeds for look in looks)
+    assert all(set(look.differences) == {"aligned"} for look in looks)
+    # Where it is off and the kubelet chooses alone, the two are the same.
+    alone = [look for look in looks if look.row.steering.policy == "single-numa-node"]
+    assert {(one.mean, one.half_width) for look in alone for one in look.differences.values()} == {(0, 0)}
+    text = as_text([], [], rows, looks, effort=SMALL, markdown=True)
+    assert text.count("-2.0 ±1.0") == len(auto)
+
+
+def test_only_who_spreads_wants_balance(rows: list[Compared]) -> None:
+    spreading = {look.row.steering.strategy for look in _looking(rows, "imbalance", BETTER)}
+    assert spreading == {"least-allocated"}
+    assert _looking(rows, "imbalance", WORSE) == _looking(rows, "aligned", SAME) == []
 
 
 def test_bad_numbers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
