@@ -19,19 +19,22 @@ _DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 # What the container itself sees goes to its log.
 _TELL = (
-    "grep Cpus_allowed_list: /proc/self/status; env; find /dev -type c; "
-    'echo "end of report"; exec sleep infinity'
+    'grep _allowed_list: /proc/self/status; env; find /dev -type c; echo "end of report"; exec sleep infinity'
 )
 _END = "end of report"
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What a container sees of itself: environment variables, character devices, its CPUs as a list."""
+    """What a container sees of itself: environment variables, character devices.
+
+    Its CPUs and the NUMA nodes of its memory are lists, as the kernel writes them.
+    """
 
     envs: Mapping[str, str]
     devices: frozenset[str]
     cpus: str
+    memory_nodes: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +112,12 @@ class ClusterNodes:
         log = until(lambda: self._report(pod, container), f"the report of {pod}")
         lines = log.splitlines()
         envs = dict(line.split("=", 1) for line in lines if re.match(r"\w[\w.\-]*=", line))
-        (cpus,) = (line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:"))
-        return Inside(envs, frozenset(line for line in lines if line.startswith("/dev/")), cpus)
+        cpus, memory_nodes = (
+            next(line.split()[1] for line in lines if line.startswith(f"{name}_allowed_list:"))
+            for name in ("Cpus", "Mems")
+        )
+        devices = frozenset(line for line in lines if line.startswith("/dev/"))
+        return Inside(envs, devices, cpus, memory_nodes)
 
     def _report(self, pod: str, container: str) -> str | None:
         log = self.api.text(f"{_PODS}/{pod}/log?container={container}")
