@@ -1,4 +1,8 @@
-"""Devices where memory and hugepages of their container can be; e2e tells a real kubelet the same story."""
+"""Devices where the memory and hugepages of their container can be.
+
+Under policy ``none`` the request is known from the API server; e2e tells a real kubelet the same story. Under
+the others it is declared, and what steering withholds follows the memory.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,15 @@ from typing import Any
 
 import pytest
 import yaml
-from daemon_site import MACHINE, Served, Site, build_site, pod
+from daemon_site import MACHINE, VF, Served, Site, build_site, pod, until
 from numaplace.cluster.fake import FakeApiServer
+from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator import Admission, ContainerSpec
 from numaplace.model.names import MEMORY, ResourceName, is_memory
 from numaplace.model.quantity import parse_quantity
+from steering_site import GIB, hidden, home, placed, quiet, steered, steering_site
 from test_daemon_cluster import NODE, connected, known
 
-GIB = 1 << 30
 PAGES = ResourceName("hugepages-2Mi")
 STORY = yaml.safe_load((Path(__file__).parents[1] / "cases/daemon/known_memory.yaml").read_text())
 
@@ -89,3 +94,22 @@ async def test_a_request_that_is_not_known_is_not_followed(bare: Site) -> None:
             admission = await admitted(bare, step["id"], step["limits"])
             if "lacking" in step:
                 assert bare.nodes_of(admission) == {0}, step["id"]
+
+
+@pytest.mark.parametrize("policy", [PolicyName.BEST_EFFORT, PolicyName.SINGLE_NUMA_NODE])
+async def test_what_steering_withholds_follows_the_memory(root: Path, policy: PolicyName) -> None:
+    """NUMA 1 has all of its VFs; it is wanted as soon as there is memory, and not before."""
+    site = steering_site(root, policy=policy)
+    requests = [{VF: 1, "cpu": 2, "memory": "4Gi"}]
+    async with site.kubelet, steered(site, steering={"requests": requests}) as served:
+        for node in (0, 1):
+            assert home(site, await placed(site, f"fills-{node}", {}, cpus=1, gib=29)) == {node}
+        await site.kubelet.remove(("default", "fills-0"))
+        for name in ("first", "second"):
+            await quiet(served)
+            assert hidden(site, VF) == set()
+            assert home(site, await placed(site, name, {VF: 1}, gib=4)) == {0}
+        await site.kubelet.remove(("default", "fills-1"))
+        await until(lambda: hidden(site, VF) == {0})
+        assert home(site, await placed(site, "third", {VF: 1}, gib=4)) == {1}
+    assert served.log.troubles == []
