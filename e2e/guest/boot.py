@@ -1,4 +1,4 @@
-"""A running guest: started with a limit and one retry, ended with everything that belongs to it."""
+"""A running guest: started with limits and retries, ended with everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from harness.process import Process
 from harness.waiters import NeverHappenedError, until
 from numaplace.devices.host import parse_cpulist
 
+# On an idle machine the first sign comes within 7 s, the agent 2 s after it.
 FIRST_SIGN_SECONDS = 60
-AGENT_SECONDS = 120
+AGENT_SECONDS = 30
+ATTEMPTS = 4
 DISK_MIB = 4096
 _SIGN = "@@ kernel"
 
@@ -131,14 +133,17 @@ def _sysfs(address: str) -> str:
 def running_guest(
     machine: Machine, built: Mapping[str, Path], scratch: Path, *, logs: GuestLogs
 ) -> Iterator[Guest]:
-    """Run a guest until the block ends."""
+    """Run a guest until the block ends. A boot that hangs, or in which QEMU ends, is begun anew."""
     with contextlib.ExitStack() as stack:
-        try:
-            guest = stack.enter_context(_attempt(machine, built, scratch / "first", logs=logs))
-        except NeverHappenedError as error:
-            # Without KVM, on a busy machine, a boot has been seen to hang.
-            print(f"guest: {error}; trying once more")
-            guest = stack.enter_context(_attempt(machine, built, scratch / "second", logs=logs))
+        for number in range(1, ATTEMPTS + 1):
+            attempt = _attempt(machine, built, scratch / f"boot{number}", logs=logs)
+            try:
+                guest = stack.enter_context(attempt)
+                break
+            except NeverHappenedError as error:
+                if number == ATTEMPTS:
+                    raise
+                print(f"guest: boot {number}: {error}; once more")
         yield guest
 
 

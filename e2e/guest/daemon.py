@@ -14,7 +14,7 @@ from harness.pages import get_page, samples_of
 from harness.waiters import until
 
 CONFIGURATION = "/etc/numaplace.yaml"
-READY_SECONDS = 240
+READY_SECONDS = 120
 # A guest without KVM is 15 times slower than a node: what is waited for here takes its time.
 BASE: Mapping[str, object] = {
     "deadline": "10s",
@@ -45,7 +45,11 @@ class GuestDaemon:
             self.start()
 
     def start(self) -> None:
-        """Start it with the last configuration, and wait until its pages are there."""
+        """Start it with the last configuration, and wait until its pages are there.
+
+        They are its own: one from before, which may still be ending as a container, is waited for.
+        """
+        self.wait_gone()
         self._process = self._guest.agent.start(
             ["/opt/numaplace/bin/numaplace", "run", "--config", CONFIGURATION], log=log_path("numaplace")
         )
@@ -56,16 +60,26 @@ class GuestDaemon:
 
         until(listens, "the daemon's metrics", limit_seconds=READY_SECONDS, detail=self.tail)
 
+    def wait_gone(self) -> None:
+        """Wait until no daemon's pages are there."""
+        until(lambda: not self.metrics(), "an earlier daemon's pages to go", limit_seconds=READY_SECONDS)
+
     def _reload(self) -> None:
         assert self._process is not None
-        before = self._reloads()
+        before = until(self._reloads, "the daemon's metrics", limit_seconds=READY_SECONDS, detail=self.tail)
         self._process.signal(signal.SIGHUP)
         until(
-            lambda: self._reloads() == before + 1, "the reload", limit_seconds=READY_SECONDS, detail=self.tail
+            lambda: (now := self._reloads()) and now != before,
+            "the reload",
+            limit_seconds=READY_SECONDS,
+            detail=self.tail,
         )
 
-    def _reloads(self) -> float:
-        return self.metric("numaplace_reloads_total", result="accepted") or 0
+    def _reloads(self) -> tuple[float] | None:
+        """How many configurations it has taken; None while it does not say."""
+        assert self.alive, f"the daemon ended: {self.tail()}"
+        count = self.metric("numaplace_reloads_total", result="accepted")
+        return None if count is None else (count,)
 
     def kill(self) -> None:
         """SIGKILL: no chance to say goodbye."""

@@ -104,7 +104,11 @@ def test_network_devices_in_a_pods_namespace(site: Site) -> None:
             take(address)
         assert [site.guest.network_device(address) for address in moved] == ["", ""]
         looks_again(site, by_name, near, far)
-    assert all(site.guest.network_device(address) for address in moved)
+    until(
+        lambda: all(site.guest.network_device(address) for address in moved),
+        "the kernel to give the devices back",
+        limit_seconds=30,
+    )
 
 
 def test_port_without_a_link(site: Site) -> None:

@@ -43,7 +43,9 @@ def daemon_pod(site: Site, built: Mapping[str, Path], scratch: Path) -> Iterator
     site.guest.agent.write(CONFIGURATION, configuration)
     site.node.create_manifest(NAME, static(pod))
     yield
+    # The kubelet forgets a pod before its containers have ended.
     site.node.clear()
+    site.daemon.wait_gone()
 
 
 def rendered(helm: Path, folder: Path, values: Mapping[str, object]) -> list[dict[str, Any]]:
