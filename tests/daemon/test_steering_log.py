@@ -42,12 +42,14 @@ def test_only_a_change_of_lasting_reasons_is_told():
     ]
 
 
-def test_a_failure_is_told_again_only_after_something_has_worked():
+def test_a_failure_is_told_once_and_so_is_its_end():
     recorded = RecordedLog()
     log = SteeringLog(recorded)
     for _ in range(3):
         log.failed(SteeringFailure.NO_LIST, "no List", None)
     assert len(recorded.troubles) == 1
-    log.worked()
+    for _ in range(2):
+        log.worked()
+    assert [line["after"] for line in recorded.events("steering works again")] == ["no-list"]
     log.failed(SteeringFailure.NO_LIST, "no List", None)
     assert len(recorded.troubles) == 2

@@ -90,7 +90,9 @@ class SteeringLog:
             self._log.error("steering failed; all topology is published", exc=exc, reason=what)
 
     def worked(self) -> None:
-        """Note that a set was worked out and delivered."""
+        """Tell, after a failure, that a set was worked out and delivered."""
+        if self._failing is not None:
+            self._log.info("steering works again", after=self._failing)
         self._failing = None
 
     def tripped(self, pod: str, decision: SteeringDecision, *, backoff_seconds: float) -> None:
