@@ -92,6 +92,34 @@ def test_devices_are_where_the_memory_can_be(unaligned: EquippedNode, tmp_path: 
     )
 
 
+@pytest.fixture(scope="module")
+def three_nodes(tools: Tools, scratch: Path, logs: LogKeeper) -> Iterator[EquippedNode]:
+    with equipped_node(
+        tools,
+        scratch,
+        numa_nodes=3,
+        options=KubeletOptions(topology_manager_policy="none", static_memory_manager=True),
+        logs=logs,
+        equip=partial(declare, devices=devices_on(3)),
+    ) as site:
+        yield site
+
+
+def test_memory_that_is_taken_from_two_nodes_together(three_nodes: EquippedNode, tmp_path: Path) -> None:
+    """NUMA 1 has more left than is asked for, but gives memory only together with NUMA 0, which has none."""
+    pods = [guaranteed("large", {"memory": "40Gi"}), guaranteed("vf", {VF: 1, "memory": "4Gi"})]
+    with fake_cluster(tmp_path) as cluster, three_nodes.daemon("most-allocated", cluster=cluster) as daemon:
+        until(lambda: count(daemon, "cluster_watch_connected") == 1, "the watch", detail=daemon.tail)
+        for pod in pods:
+            cluster.announce(pod)
+        large, small = (land(three_nodes, [pod])[0] for pod in pods)
+        decision = first_decision(daemon, pods[1])
+    assert large.memory == {0, 1}
+    assert small.memory == small.devices == {2}
+    by_score = sorted(decision["candidates"], key=lambda one: one["score"], reverse=True)
+    assert [one["numa"] for one in by_score] == [[0], [1], [2]], "the scores alone would have it elsewhere"
+
+
 def check_reasons(decision: Mapping[str, Any], step: Mapping[str, Any]) -> None:
     lacking = {name: int(parse_quantity(one)) for name, one in step.get("lacking", {}).items()}
     assert decision["rest"] == lacking, step["id"]

@@ -5,7 +5,7 @@ from numaplace.engine.options import PolicyOptions
 from numaplace.engine.weights import parse_weights
 from numaplace.model.device import Device
 from numaplace.model.mask import mask_of, nodes_of, width
-from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.model.names import MEMORY, DeviceId, ResourceName, Strategy
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
 from numaplace.model.topology import NumaTopology
 from numaplace.placement.index import index_devices
@@ -206,6 +206,38 @@ def test_a_node_without_room_for_the_known_cpus_and_memory_is_passed_over(full, 
     assert why(placement).startswith(
         f"NUMA 1 alone has {lacking} free too, which the container also asks for"
     )
+
+
+@pytest.mark.parametrize(
+    ("held_from", "expected"),
+    [
+        pytest.param((1,), (1,), id="one-node"),
+        pytest.param((0, 1), (2,), id="two-nodes-of-which-one-alone-gives-nothing-any-more"),
+    ],
+)
+def test_memory_that_the_kubelet_takes_from_several_nodes_together(held_from, expected):
+    """There is room on NUMA 1 in both cases."""
+    node = Node({0: {"memory": 100}, 1: {"nvidia.com/gpu": 1, "memory": 0}, 2: {}}, gpu=4)
+    block = MemoryBlock(MEMORY, 40 * GIB, held_from)
+    node.pods += (PodUse("default", "large", (ContainerUse("c", memory=(block,)),)),)
+    placement = node.place(
+        GPU,
+        1,
+        strategy="most-allocated",
+        weights="memory=0",
+        rest={MEMORY: 40 * GIB},
+        requested={GPU, MEMORY},
+    )
+    assert nodes_of(placement.mask) == expected
+
+
+def test_memory_of_several_nodes_together_is_beside_devices_of_them_all():
+    node = Node({0: {}, 1: {}, 2: {"memory": 120}}, gpu=2)
+    block = MemoryBlock(MEMORY, 200 * GIB, (0, 1))
+    node.pods += (PodUse("default", "large", (ContainerUse("c", memory=(block,)),)),)
+    rest = {MEMORY: 40 * GIB}
+    placement = node.place(GPU, 3, strategy="none", rest=rest, requested={GPU, MEMORY})
+    assert (nodes_of(placement.mask), placement.rest) == ((0, 1), rest)
 
 
 def test_room_for_devices_counts_more_than_room_for_cpus():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from numaplace.model.names import ResourceName
+from numaplace.model.mask import union_of
+from numaplace.model.names import ResourceName, is_memory
 from numaplace.state.snapshot import Snapshot
 
 Amounts = Mapping[ResourceName, int]
@@ -34,7 +35,8 @@ def keep_together(
     2. Where the devices are free that it has still to be given: there numaplace decides, too.
     3. Where the kubelet will take its exclusive CPUs from (``cpus``, 0 if none or unknown).
     4. Where as many CPUs and as much memory are free. Under Topology Manager policy ``none`` the kubelet
-       takes them without regard to the devices; where there are none they cannot be beside the devices.
+       takes them without regard to the devices; where there are none they cannot be beside the devices. Nor
+       can memory where the kubelet takes it from several NUMA nodes together, and one is outside the mask.
 
     What the last two are worth is in docs/fragmentation.md. Resources without state do not count.
     """
@@ -45,17 +47,29 @@ def keep_together(
     known = {name: amount for name, amount in rest.items() if name in tallies}
     devices = {name: amount for name, amount in known.items() if name in snapshot.device_states}
     compute = {name: amount for name, amount in known.items() if name not in devices}
+    memory = {name: amount for name, amount in compute.items() if is_memory(name)}
 
     def has_room_for(wanted: Amounts) -> Callable[[int], bool]:
         return lambda mask: all(tallies[name].usage(mask).free >= wanted[name] for name in wanted)
 
+    has_room, has_memory = has_room_for(compute), has_room_for(memory)
+
+    def has_compute(mask: int) -> bool:
+        return has_room(mask) and any(map(has_memory, _memory_homes(mask, snapshot.memory_groups)))
+
     with_devices = _those(masks, has_room_for(devices))
     with_cpus = _those(_those(with_devices, lambda mask: mask & cpus != 0), lambda mask: mask & cpus == cpus)
-    with_all = _those(with_cpus, has_room_for(compute))
+    with_all = _those(with_cpus, has_compute)
     lacking = (devices if len(with_devices) < len(masks) else {}) | (
         compute if len(with_all) < len(with_cpus) else {}
     )
     return Together(with_all, lacking, cpus if len(with_cpus) < len(with_devices) else 0)
+
+
+def _memory_homes(mask: int, groups: Collection[int]) -> list[int]:
+    """Return the sets within ``mask`` that memory may come from: its nodes in no group, and whole groups."""
+    alone = mask & ~union_of(groups)
+    return [alone, *(group for group in groups if group & mask == group)]
 
 
 def _those(masks: Sequence[int], suits: Callable[[int], bool]) -> Sequence[int]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from numaplace.model.device import Device
-from numaplace.model.mask import nodes_of
+from numaplace.model.mask import nodes_of, width
 from numaplace.model.names import CPU, DeviceId, PodKey, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
 from numaplace.model.topology import NumaTopology
@@ -32,6 +32,8 @@ class Snapshot:
 
     ``pods`` are the pods that it counts, ``tallies`` hold every resource that has state, ``device_states``
     those that are devices. Amounts are exclusive CPUs, bytes, or devices. Unknown names read as empty.
+    ``memory_groups`` are the sets of several NUMA nodes that containers have memory of: as long as they do,
+    the kubelet takes memory from such a set or from none of it (``policy_static.go``, calculateHints).
     """
 
     topology: NumaTopology
@@ -40,6 +42,7 @@ class Snapshot:
     tallies: Mapping[ResourceName, Tally] = field(default_factory=dict)
     device_states: Mapping[ResourceName, ResourceState] = field(default_factory=dict)
     cpu_masks: Mapping[int, int] = field(default_factory=dict, repr=False)
+    memory_groups: frozenset[int] = frozenset()
     _devices: dict[ResourceName, Mapping[DeviceId, DeviceState]] = field(
         default_factory=dict, compare=False, repr=False, init=False
     )
@@ -179,6 +182,9 @@ def build_snapshot(
         tallies=tallies,
         device_states=states,
         cpu_masks=capacity.cpu_masks,
+        memory_groups=frozenset(
+            mask for _, nodes in totals.memory if width(mask := nodes & capacity.known) > 1
+        ),
     )
 
 
