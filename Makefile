@@ -38,7 +38,7 @@ e2e-guest: $(STAMP)
 e2e-cluster: $(STAMP)
 	e2e/cluster/run.sh
 	NUMAPLACE_KUBELET=$$(e2e/cluster/build.sh older_kubelet | cut -d= -f2) \
-		e2e/run.sh test_topology_manager.py test_strategies.py test_containers.py test_followed_cpus.py
+		e2e/run.sh test_topology_manager.py test_strategies.py test_containers.py test_followed_cpus.py test_known_memory.py
 
 # The same tests on kind, where there is docker (e2e/kind/README.md).
 e2e-kind: $(STAMP)
