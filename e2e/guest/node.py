@@ -85,7 +85,7 @@ class Runtime:
         until(
             self._answers,
             "containerd to answer",
-            limit_seconds=180,
+            limit_seconds=90,
             every_seconds=0.5,
             detail=self._process.tail,
         )
@@ -134,7 +134,7 @@ class GuestNode:
         until(
             self._ready,
             "the kubelet to be ready",
-            limit_seconds=240,
+            limit_seconds=120,
             every_seconds=0.5,
             detail=self.process.tail,
         )
@@ -228,7 +228,7 @@ class GuestNode:
         until(
             lambda: not _patiently(self._ask_pods) and not self.held(),
             "the kubelet to forget all pods",
-            limit_seconds=240,
+            limit_seconds=120,
             every_seconds=0.5,
             detail=lambda: sorted(self._pods()),
         )

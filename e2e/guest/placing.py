@@ -44,7 +44,7 @@ def wait_withheld(site: Site, *nodes: int) -> None:
     until(
         lambda: withheld() == set(nodes),
         f"topology of NUMA nodes {nodes} to be withheld",
-        limit_seconds=180,
+        limit_seconds=90,
         every_seconds=0.5,
         detail=lambda: (withheld(), site.daemon.tail(4)),
     )

@@ -22,8 +22,8 @@ SOURCES: Mapping[str, Mapping[str, object]] = {
     NET: {"sriov": {"vendors": ["8086"], "devices": ["10ca"], "drivers": ["igbvf"]}},
     VFIO: {"sriov": {"drivers": ["vfio-pci"]}},
 }
-POD_SECONDS = 240.0
-LIMIT_SECONDS = 120.0
+POD_SECONDS = 120.0
+LIMIT_SECONDS = 90.0
 
 _VIRTIO = ("virtio-gpu-pci", "virtio-gpu-pci")
 TWO_NODES = Machine((NumaNode(cpus=3, displays=_VIRTIO), NumaNode(cpus=3, displays=(*_VIRTIO, "ati-vga"))))

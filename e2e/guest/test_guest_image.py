@@ -23,7 +23,7 @@ REPOSITORY, TAG = "localhost/numaplace", "e2e"
 CONFIGURATION = "/run/chart/config.yaml"
 NAME = "daemon"
 # Starting Python from an image that was just unpacked, emulated.
-START_SECONDS = 300.0
+START_SECONDS = 180.0
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def daemon_pod(site: Site, built: Mapping[str, Path], scratch: Path) -> Iterator
     """The daemon of the chart as a static pod; the one that runs as a process is away."""
     site.under(KubeletOptions())
     site.daemon.kill()
-    site.runtime.ctr("images", "import", site.guest.image_device, seconds=600)
+    site.runtime.ctr("images", "import", site.guest.image_device, seconds=300)
     resources = [{"name": name, **source} for name, source in SOURCES.items()]
     values = {
         "image": {"repository": REPOSITORY, "tag": TAG},
@@ -74,7 +74,7 @@ def static(template: Mapping[str, Any]) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("daemon_pod")
 def test_daemon_in_a_container(site: Site, report: Report) -> None:
     until(

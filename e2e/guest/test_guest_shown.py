@@ -44,7 +44,7 @@ def shown(site: Site) -> Iterator[Site]:
 @pytest.mark.parametrize("command", ["inspect", "doctor"])
 def test_command(shown: Site, command: str) -> None:
     arguments = ("numaplace", command, "--config", CONFIGURATION)
-    compare(command, shown.guest.agent.run(*arguments, seconds=300))
+    compare(command, shown.guest.agent.run(*arguments, seconds=120))
 
 
 def test_metrics(shown: Site) -> None:
