@@ -23,12 +23,12 @@ GPU, NIC = ResourceName("example.com/gpu"), ResourceName("vendor.example/nic")
 NODES = (0, 1)
 
 
-def followed(*declared, policy=PolicyName.BEST_EFFORT, seen=()):
+def followed(*declared, policy=PolicyName.BEST_EFFORT, seen=(), registered=(GPU, NIC)):
     """Return the resources whose health is followed."""
     told = []
     devices = tuple(
         DeviceBlock(resource, frozenset({DeviceId(f"{resource}-{node}")}), (node,))
-        for resource in (GPU, NIC)
+        for resource in registered
         for node in NODES
     )
     pods = tuple(
@@ -56,6 +56,11 @@ def followed(*declared, policy=PolicyName.BEST_EFFORT, seen=()):
 def test_it_matters_where_a_request_names_them():
     assert followed(Shape.of({GPU: 1, CPU: 1})) == set()
     assert followed(Shape.of({GPU: 1}), Shape.of({GPU: 1, NIC: 1})) == {NIC}
+
+
+def test_a_plugin_that_registers_late_is_waited_for():
+    """Until its devices are seen, a set is right only for a request without them."""
+    assert followed(Shape.of({GPU: 1, NIC: 1, CPU: 1}), registered=[GPU]) == {NIC}
 
 
 def test_it_matters_where_a_request_may_come_that_names_them():

@@ -17,6 +17,7 @@ from numaplace.state.attribution import NO_SPECS, Specs
 from numaplace.steering.known_shapes import KnownShapes
 from numaplace.steering.moment import ShapesInForce
 from numaplace.steering.node import SteeringNode
+from numaplace.steering.shape import is_compute
 
 RETRY_SECONDS = 60.0
 """A kubelet whose configuration could not be asked for is asked again."""
@@ -146,9 +147,11 @@ class SteeringFacts:
     def _others_that_count(self, node: SteeringNode, shapes: ShapesInForce) -> Collection[ResourceName]:
         if node.policy in (None, PolicyName.NONE) or not shapes.shapes:
             return ()
-        others = {block.resource for block in self.allocatable.devices} - node.steerable
-        named = {resource for shape in shapes.shapes for resource in shape.total}
-        return others & named if shapes.certain else others
+        named = {name for shape in shapes.shapes for name in shape.total if not is_compute(name)}
+        if not shapes.certain:
+            named.update(block.resource for block in self.allocatable.devices)
+        # What is named and not there yet is another plugin's that registers later.
+        return named - node.steerable
 
     @property
     def allocatable(self) -> Allocatable:

@@ -13,9 +13,10 @@ from numaplace.steering.demand import demand_of
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.outlook import Budget, Outlook, OutOfBudgetError
 from numaplace.steering.sets import WithheldSet
-from numaplace.steering.shape import Shape
+from numaplace.steering.shape import Shape, is_compute
 from numaplace.steering.specs import managed_part, shape_of
 from numaplace.steering.state import SteeringState
+from numaplace.steering.unseen import tied_in
 
 
 def upsets(
@@ -28,10 +29,14 @@ def upsets(
 ) -> bool:
     """Return whether a pod comes that the set was not tried with and is wrong for, or that takes room unseen.
 
+    So it is with a pod whose init containers settle where its devices are from (``tied_in``).
     ``shapes`` are those that the set was tried with in ``state``. What asks for none of the steerable
     resources is admitted without a word to us: the next pod finds the set, and fewer CPUs, less memory, or
     fewer devices of other plugins.
     """
+    pods = tuple(pods)
+    if tied_in({(pod.namespace, pod.name): pod for pod in pods}, node) is not None:
+        return True
     tried = frozenset(unit for shape in shapes for unit in _units(managed_part(shape, node), node))
     named = frozenset(resource for unit in tried for resource in unit.total)
     found = {unit for pod in pods for unit in _units(managed_part(shape_of(pod, node.scope), node), node)}
@@ -54,6 +59,9 @@ def _comes_off_worse(unit: Shape, node: SteeringNode, state: SteeringState, with
     masks = {resource: mask_of(nodes) for resource, nodes in withheld.items()}
     if not masks.keys() & unit.total.keys():
         return False
+    if any(not is_compute(name) and name not in state.devices for name in unit.total):
+        # Of a plugin that has registered since: where its devices are is not known.
+        return True
     outlook = Outlook(node, state, strategic=node.options, budget=Budget(MAX_PREDICTIONS))
     demand = demand_of(unit, node.scope)
     try:
