@@ -8,7 +8,7 @@ import pytest
 from daemon_site import GPU, VF, pod, until
 from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator.admission import Admitter
-from steering_site import hidden, home, placed, quiet, reasons, steered, steering_site
+from steering_site import hidden, home, placed, published, quiet, reasons, steered, steering_site
 
 REQUESTS = {"requests": [{VF: 1, "cpu": 2, "memory": "2Gi"}]}
 
@@ -49,6 +49,49 @@ async def test_a_pod_ends_while_another_ones_vendor_is_slow(root, held_up, polic
         assert len(home(site, await coming)) == 1
         assert not served.count("numaplace_steering_failures_total")
         await until(lambda: hidden(site, VF) == {0})
+
+
+@pytest.mark.parametrize(
+    "policy", [PolicyName.SINGLE_NUMA_NODE, PolicyName.RESTRICTED, PolicyName.BEST_EFFORT]
+)
+async def test_a_device_becomes_free_where_topology_is_withheld(root, held_up, policy):
+    """The kubelet has chosen it before Lists showed that: it stays as it was until it is taken."""
+    site = steering_site(root, policy=policy)
+    async with site.kubelet, steered(site, steering=REQUESTS) as served:
+        for number in range(3):
+            await placed(site, f"p{number}", {VF: 1})
+        await site.kubelet.remove(("default", "p1"))
+        await quiet(served)
+        await until(lambda: hidden(site, VF) == {0})
+        looked, go = held_up()
+        site.kubelet._node.end(("default", "p2"))
+        coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
+        await looked.wait()
+        await quiet_lists(served)
+        go.set()
+        assert len(home(site, await coming)) == 1
+        assert not served.count("numaplace_steering_failures_total")
+
+
+@pytest.mark.parametrize("policy", [PolicyName.SINGLE_NUMA_NODE, PolicyName.BEST_EFFORT])
+async def test_a_freed_device_is_hidden_just_after_it_was_chosen(root, held_up, policy):
+    """No slow plugin is needed for that: the list and the pod are on their way at the same time."""
+    site = steering_site(root, policy=policy)
+    async with site.kubelet, steered(site, steering=REQUESTS) as served:
+        for number in range(3):
+            await placed(site, f"p{number}", {VF: 1})
+        await site.kubelet.remove(("default", "p1"))
+        await quiet(served)
+        await until(lambda: hidden(site, VF) == {0})
+        looked, go = held_up()
+        site.kubelet._node.end(("default", "p2"))
+        coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
+        await looked.wait()
+        await served.node._poller.live(timeout_seconds=5)
+        assert await served.node._steerer._exposure.change({VF: frozenset({0})})
+        await until(lambda: sum(not one for one in published(site, VF).values()) == 7)
+        go.set()
+        assert home(site, await coming) == {0}
 
 
 async def quiet_lists(served):

@@ -17,6 +17,9 @@ RECENT_SECONDS = 10.0
 """How long after its end a withheld set may be the reason of a refusal that the API server tells of."""
 
 
+NO_IDS: frozenset[DeviceId] = frozenset()
+
+
 class PublishedResource(Shown, Protocol):
     """A resource whose published topology can be shaped (``daemon.service``)."""
 
@@ -53,6 +56,7 @@ class Exposure:
         self._clock = clock
         self._changes = 0
         self._ended: dict[ResourceName, float] = {}
+        self._used: dict[ResourceName, frozenset[DeviceId]] = {}
         self.withheld: WithheldSet = NOTHING
 
     def expose_all(self) -> None:
@@ -60,14 +64,19 @@ class Exposure:
         self._changes += 1
         self._publish(NOTHING)
 
-    async def change(self, following: WithheldSet) -> bool:
+    async def change(self, following: WithheldSet, *, freed_too: bool = True) -> bool:
         """Go over to another set; False if the kubelet has not taken in a list in time.
+
+        Not ``freed_too``: devices that have become free since the last list show their topology still, for a
+        container that has been given their NUMA node may be about to get them.
 
         If several resources change, what becomes exposed goes first; the rest follows when the kubelet goes
         by that. One list changes all of one resource at once.
         """
         self._changes += 1
         mine = self._changes
+        if freed_too:
+            self._used = {}
         first = first_step(self.withheld, following)
         names = self.withheld.keys() | following.keys()
         several = sum(self.withheld.get(one) != following.get(one) for one in names) > 1
@@ -95,7 +104,9 @@ class Exposure:
         self.withheld = withheld
         for resource, published in self._resources().items():
             nodes = withheld.get(resource, frozenset())
-            if published.publish(nodes, in_use=self._in_use(resource) if nodes else frozenset()):
+            used = self._in_use(resource) | self._used.get(resource, NO_IDS) if nodes else NO_IDS
+            self._used[resource] = used
+            if published.publish(nodes, in_use=used):
                 self._sent(resource)
                 self._confirmation.sent()
 

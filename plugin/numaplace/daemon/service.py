@@ -94,7 +94,6 @@ class ResourceService:
         self._inventory = Inventory()
         self._board = DeviceBoard()
         self._real: tuple[Device, ...] = ()
-        self._withheld: frozenset[int] = frozenset()
         self._withheld_last: tuple[frozenset[int], float] = (frozenset(), 0.0)
         self._answered: tuple[frozenset[DeviceId], float] = (frozenset(), 0.0)
         self._index = index_devices(())
@@ -179,18 +178,17 @@ class ResourceService:
 
         Return whether the list is another one now.
         """
-        more = withheld - self._withheld
-        if more:
-            self._withheld_last = (more, self._clock())
-        self._withheld = withheld
+        before, hidden = self._board.current, frozenset(device.id for device in self._hidden)
         devices = self._real
         if withheld:
             devices = tuple(
                 _shown(device, published_nodes(device, in_use=device.id in in_use, withheld=withheld))
                 for device in devices
             )
-        before = self._board.current
         self._board.publish(before.replaced_by(devices))
+        newly = {node for one in self._hidden if one.id not in hidden for node in one.nodes}
+        if newly:
+            self._withheld_last = (withheld & newly, self._clock())
         return self._board.current is not before
 
     async def delivered(self, timeout_seconds: float) -> bool:

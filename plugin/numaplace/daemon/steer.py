@@ -238,7 +238,7 @@ class Steerer:
         try:
             # Told at rest only: what a grant leads to is over in a moment.
             self._log.decided(decided.decision)
-            await self._put(decided, node, shapes)
+            await self._put(decided, node, shapes, freed_too=seen.proved)
         except NoSetError as error:
             self._retry_at = self._clock() + RETRY_SECONDS
             self._failed(error.reason, str(error))
@@ -264,14 +264,16 @@ class Steerer:
         self._seen = None
         await self._put(after.decided, after.node, after.shapes)
 
-    async def _put(self, decided: Decided, node: SteeringNode, shapes: ShapesInForce) -> None:
+    async def _put(
+        self, decided: Decided, node: SteeringNode, shapes: ShapesInForce, *, freed_too: bool = True
+    ) -> None:
         """Put a decision in force; ``NoSetError`` if the kubelet does not take the lists in time."""
         basis = None if decided.state is None else Basis(decided.decision, node, decided.state)
         if basis is not None and self._upset(basis, shapes):
             self._pace.expect()
             decided, basis = refused(Reason.UNDER_ADMISSION), None
         self._decided, self._shapes, self._basis = decided, shapes, basis
-        if not await self._exposure.change(decided.decision.withheld):
+        if not await self._exposure.change(decided.decision.withheld, freed_too=freed_too):
             raise NoSetError(SteeringFailure.UNDELIVERED, "the kubelet did not take a device list in time")
         self._log.worked()
 
