@@ -201,6 +201,19 @@ def test_the_history_of_a_plain_day_steers():
     assert asyncio.run(play()) == {0}
 
 
+async def test_after_a_list_that_was_not_taken_a_later_set_is_looked_at_as_ever():
+    """The set of a grant was taken since: what it was made for may be over soon."""
+    world = World()
+    start = [("list", 0), ("wait", 2), ("list", 0), ("grant", 0), ("list", 0), ("wait", 4), ("list", 0)]
+    failing = [("stuck", 0), ("reset", 0), ("stuck", 0)]
+    for what, number in [*start, *failing, ("grant", 2)]:
+        await world.step(what, number)
+    assert world.published[GPU].withheld == {0}
+    for what, number in [("list", 0), ("delete", 0), ("delete", 0), ("wait", 2), ("list", 0)]:
+        await world.step(what, number)
+    assert world.published[GPU].withheld == set(), "all is free"
+
+
 async def test_a_kubelet_that_starts_while_the_one_before_is_asked_is_no_unknown_one():
     """Its configuration is asked for again; until then that is no reason to tell of."""
     world = World()

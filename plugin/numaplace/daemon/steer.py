@@ -275,6 +275,7 @@ class Steerer:
         self._decided, self._shapes, self._basis = decided, shapes, basis
         if not await self._exposure.change(decided.decision.withheld, freed_too=freed_too):
             raise NoSetError(SteeringFailure.UNDELIVERED, "the kubelet did not take a device list in time")
+        self._retry_at = self._clock()
         self._log.worked()
 
     def _upset(self, basis: Basis, shapes: ShapesInForce) -> bool:
