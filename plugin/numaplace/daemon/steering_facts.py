@@ -79,6 +79,7 @@ class SteeringFacts:
         self._asked_at = None
         self._asking_for += 1
         self.known = NOT_ASKED
+        self._arrivals.forget()
 
     @property
     def ask_at_seconds(self) -> float | None:
