@@ -152,10 +152,9 @@ async def test_a_server_that_does_not_know_its_roles_yet_is_no_trouble(api: Fake
     """As for a second after its start: then nothing is told, and it is asked again soon."""
     async with watching(client_of(api)) as seen:
         await until(lambda: seen.up)
-        api.refuse["watch"] = 403
+        api.refuse_once["watch"] = 403
         api.hang_up()
         await until(lambda: ("watch", "403") in seen.calls)
-        del api.refuse["watch"]
         await until(lambda: seen.up and seen.calls[-1] == ("watch", "OK"))
     assert seen.pauses == [1.0, 2.0]
     assert not seen.failures

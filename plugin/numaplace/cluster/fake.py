@@ -23,7 +23,7 @@ class FakeApiServer:
     """State and switches; any thread may call the methods. ``requests`` are (method, path, query) so far.
 
     ``kubelets`` are the configurations of the nodes' kubelets. ``refuse`` has a status for what is refused:
-    ``list``, ``watch``, ``events``, ``configz``.
+    ``list``, ``watch``, ``events``, ``configz``; ``refuse_once`` for what is refused the next time only.
     """
 
     def __init__(self) -> None:
@@ -33,6 +33,7 @@ class FakeApiServer:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.authorizations: list[str | None] = []
         self.refuse: dict[str, int] = {}
+        self.refuse_once: dict[str, int] = {}
         self.kubelets: dict[str, Object] = {}
         self.url = ""
         self._version = 1
@@ -198,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         return url.path, query
 
     def _refused(self, what: str) -> bool:
-        status = self.api.refuse.get(what)
+        status = self.api.refuse_once.pop(what, None) or self.api.refuse.get(what)
         if status:
             self._answer(status, {"kind": "Status", "message": f"{what} is refused"})
         return status is not None
