@@ -98,6 +98,14 @@ async def test_the_second_list_of_a_moment_is_waited_for(clock):
     assert kubelet.asked == 6, "nothing was sent"
 
 
+async def test_a_list_with_other_devices_counts_too(clock):
+    kubelet = Kubelet(clock, behind=5)
+    exposure = made(clock, kubelet, GPU)
+    exposure.devices_changed()
+    assert await exposure.change({GPU: ZERO})
+    assert kubelet.asked == 6
+
+
 async def test_several_resources_go_on_when_the_first_step_is_in_force(clock):
     kubelet = Kubelet(clock, behind=3)
     exposure = made(clock, kubelet, GPU, VF)

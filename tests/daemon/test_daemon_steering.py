@@ -58,6 +58,7 @@ async def test_several_sizes_are_steered_only_where_told_always(site, mode, home
     async with steered(site, steering={"mode": mode, "requests": sizes}) as served:
         found = [home(site, await placed(site, "p0", {GPU: 1}))]
         await quiet(served)
+        await until(lambda: hidden(site, GPU) == ({0} if mode == "always" else set()), "what is withheld")
         assert [*found, home(site, await placed(site, "p1", {GPU: 1}))] == homes
 
 

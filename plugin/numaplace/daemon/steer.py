@@ -113,6 +113,7 @@ class Steerer:
 
     def reset(self) -> None:
         """Expose everything and decide anew: devices, resources or settings have changed."""
+        self._exposure.devices_changed()
         self._expose(refused(Reason.STATE_UNKNOWN, Passing.CHANGED))
 
     def kubelet_lost(self) -> None:
