@@ -36,6 +36,14 @@ def _shown(device: Device, nodes: tuple[int, ...]) -> Device:
     return device if nodes == device.nodes else replace(device, nodes=nodes)
 
 
+def _hidden(devices: Sequence[Device], published: Sequence[Device]) -> dict[DeviceId, tuple[int, ...]]:
+    return {
+        real.id: real.nodes
+        for real, shown in zip(devices, published, strict=True)
+        if real.nodes and not shown.nodes
+    }
+
+
 class Steering(Protocol):
     """What a service tells steering (``daemon.steer``)."""
 
@@ -94,6 +102,8 @@ class ResourceService:
         self._inventory = Inventory()
         self._board = DeviceBoard()
         self._real: tuple[Device, ...] = ()
+        # What is published without topology now, with its NUMA nodes; decisions ask for it each time.
+        self._hidden: Mapping[DeviceId, tuple[int, ...]] = {}
         self._withheld_last: tuple[frozenset[int], float] = (frozenset(), 0.0)
         self._answered: tuple[frozenset[DeviceId], float] = (frozenset(), 0.0)
         self._index = index_devices(())
@@ -138,7 +148,7 @@ class ResourceService:
         self._steering.active()
         asked_at_seconds = self._clock()
         nodes, withheld_at_seconds = self._withheld_last
-        hidden = {device.id: device.nodes for device in self._hidden}
+        hidden = self._hidden
         lately = asked_at_seconds - withheld_at_seconds < LOOK_SECONDS
         mixed = is_mixed(available, must_include, hidden=hidden)
         if (mixed and self._steering.lost_alignment(self._resource)) or (nodes and lately):
@@ -178,7 +188,7 @@ class ResourceService:
 
         Return whether the list is another one now.
         """
-        before, hidden = self._board.current, frozenset(device.id for device in self._hidden)
+        before, hidden = self._board.current, self._hidden
         devices = self._real
         if withheld:
             devices = tuple(
@@ -186,7 +196,8 @@ class ResourceService:
                 for device in devices
             )
         self._board.publish(before.replaced_by(devices))
-        newly = {node for one in self._hidden if one.id not in hidden for node in one.nodes}
+        self._hidden = _hidden(self._real, devices) if withheld else {}
+        newly = {node for one in self._hidden.keys() - hidden.keys() for node in self._hidden[one]}
         if newly:
             self._withheld_last = (withheld & newly, self._clock())
         return self._board.current is not before
@@ -201,13 +212,7 @@ class ResourceService:
 
     def withheld_per_node(self) -> Mapping[int, int]:
         """Return how many devices of each NUMA node are published without topology now."""
-        return Counter(node for device in self._hidden for node in device.nodes)
-
-    @property
-    def _hidden(self) -> Iterator[Device]:
-        """The devices that are published without topology now, as they are."""
-        shown = {device.id: device.nodes for device in self._board.current.devices}
-        return (device for device in self._real if device.nodes and not shown.get(device.id))
+        return Counter(node for nodes in self._hidden.values() for node in nodes)
 
     async def rescan(self) -> None:
         """Look at the host once, and publish what changed."""
@@ -224,6 +229,7 @@ class ResourceService:
             self._keeper.set_devices(self._resource, devices)
             self._real = devices
             self._board.publish(self._board.current.replaced_by(devices))
+            self._hidden = {}
             self._steering.reset()
         self._tell(scan, change)
 
