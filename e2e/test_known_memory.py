@@ -7,6 +7,7 @@ withholds leaves the NUMA nodes that have the memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,25 +38,34 @@ def guaranteed(prefix: str, limits: Mapping[str, Any]) -> Pod:
     return Pod.of(unique(prefix), {**limits, "cpu": SHARED_CPU})
 
 
-def devices_on(numa_nodes: int) -> dict[str, dict[str, int]]:
-    each = {VF: 8, GPU: 4}
-    return {
+def memory_node(
+    tools: Tools,
+    scratch: Path,
+    policy: str,
+    *,
+    numa_nodes: int,
+    logs: LogKeeper,
+    hugepages_gib_each: int = 0,
+) -> AbstractContextManager[EquippedNode]:
+    """Return a node whose memory manager is static, with 8 VFs and 4 GPUs on each NUMA node."""
+    devices = {
         resource: {f"{resource[-2:]}-{node}-{n}": node for node in range(numa_nodes) for n in range(number)}
-        for resource, number in each.items()
+        for resource, number in {VF: 8, GPU: 4}.items()
     }
+    return equipped_node(
+        tools,
+        scratch,
+        numa_nodes=numa_nodes,
+        options=KubeletOptions(topology_manager_policy=policy, static_memory_manager=True),
+        logs=logs,
+        hugepages_gib_each=hugepages_gib_each,
+        equip=partial(declare, devices=devices),
+    )
 
 
 @pytest.fixture(scope="module")
 def unaligned(tools: Tools, scratch: Path, logs: LogKeeper) -> Iterator[EquippedNode]:
-    with equipped_node(
-        tools,
-        scratch,
-        numa_nodes=2,
-        options=KubeletOptions(topology_manager_policy="none", static_memory_manager=True),
-        logs=logs,
-        hugepages_gib_each=8,
-        equip=partial(declare, devices=devices_on(2)),
-    ) as site:
+    with memory_node(tools, scratch, "none", numa_nodes=2, logs=logs, hugepages_gib_each=8) as site:
         yield site
 
 
@@ -94,14 +104,7 @@ def test_devices_are_where_the_memory_can_be(unaligned: EquippedNode, tmp_path: 
 
 @pytest.fixture(scope="module")
 def three_nodes(tools: Tools, scratch: Path, logs: LogKeeper) -> Iterator[EquippedNode]:
-    with equipped_node(
-        tools,
-        scratch,
-        numa_nodes=3,
-        options=KubeletOptions(topology_manager_policy="none", static_memory_manager=True),
-        logs=logs,
-        equip=partial(declare, devices=devices_on(3)),
-    ) as site:
+    with memory_node(tools, scratch, "none", numa_nodes=3, logs=logs) as site:
         yield site
 
 
@@ -132,14 +135,7 @@ def check_reasons(decision: Mapping[str, Any], step: Mapping[str, Any]) -> None:
 def aligned(
     request: pytest.FixtureRequest, tools: Tools, scratch: Path, logs: LogKeeper
 ) -> Iterator[EquippedNode]:
-    with equipped_node(
-        tools,
-        scratch,
-        numa_nodes=4,
-        options=KubeletOptions(topology_manager_policy=request.param, static_memory_manager=True),
-        logs=logs,
-        equip=partial(declare, devices=devices_on(4)),
-    ) as site:
+    with memory_node(tools, scratch, request.param, numa_nodes=4, logs=logs) as site:
         yield site
 
 

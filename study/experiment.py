@@ -35,6 +35,8 @@ class Effort:
 QUICK = Effort(seeds=4, jobs=100, warm_up=40, short_traces=3)
 
 Values = Mapping[str, float]
+Case = tuple[World, float, tuple[Arm, ...]]
+"""A world, its load, and who places its jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,30 +59,22 @@ class ShortResult:
 
 def run_long(worlds: Iterable[World], effort: Effort, progress: Progress | None = None) -> list[Result]:
     """Play the long traces of the worlds."""
-    cases = [(world, load) for world in worlds for load in world.loads]
-    tasks = [
-        _Traced(world, load, seed, effort, arms_for(world))
-        for world, load in cases
-        for seed in range(effort.seeds)
-    ]
-    done = _spread(_play_arms, tasks, processes=effort.processes, progress=progress)
-    results = []
-    for number, (world, load) in enumerate(cases):
-        by_seed = done[number * effort.seeds : (number + 1) * effort.seeds]
-        results.append(Result(world, load, tuple(zip(*by_seed, strict=True))))
-    return results
+    cases = [(world, load, arms_for(world)) for world in worlds for load in world.loads]
+    played = _play_cases(cases, effort, range(effort.seeds), progress=progress)
+    return [Result(world, load, values) for (world, load, _), values in zip(cases, played, strict=True)]
 
 
 def run_again(
-    cases: Iterable[tuple[World, float, tuple[Arm, ...]]],
-    effort: Effort,
-    *,
-    times: int,
-    progress: Progress | None = None,
+    cases: Sequence[Case], effort: Effort, *, times: int, progress: Progress | None = None
 ) -> list[tuple[tuple[Values, ...], ...]]:
-    """Play ``times`` as many other long traces under some arms of a world; ``values[arm][seed]`` by case."""
-    cases = list(cases)
+    """Play ``times`` as many other long traces; ``values[arm][seed]`` by case."""
     seeds = range(effort.seeds, effort.seeds * (1 + times))
+    return _play_cases(cases, effort, seeds, progress=progress)
+
+
+def _play_cases(
+    cases: Sequence[Case], effort: Effort, seeds: Sequence[int], *, progress: Progress | None
+) -> list[tuple[tuple[Values, ...], ...]]:
     tasks = [_Traced(world, load, seed, effort, arms) for world, load, arms in cases for seed in seeds]
     done = _spread(_play_arms, tasks, processes=effort.processes, progress=progress)
     chunks = (done[start : start + len(seeds)] for start in range(0, len(done), len(seeds)))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from daemon_site import Site, build_site
+from numaplace.cluster.fake import FakeApiServer
 
 
 @pytest.fixture
@@ -23,3 +24,10 @@ async def site(root: Path) -> AsyncIterator[Site]:
     made = build_site(root)
     async with made.kubelet:
         yield made
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApiServer]:
+    server = FakeApiServer()
+    with server.serving():
+        yield server

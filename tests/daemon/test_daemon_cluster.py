@@ -12,16 +12,8 @@ import yaml
 from daemon_site import GPU, GPUS_PER_NODE, VF, Served, Site, http_anywhere, pod, total, until
 from numaplace.cluster.fake import FakeApiServer
 from numaplace.kubelet.emulator import ContainerSpec, Faults
-from numaplace.model.names import ResourceName
 
 NODE = "worker-1"
-
-
-@pytest.fixture
-def api() -> Any:
-    server = FakeApiServer()
-    with server.serving():
-        yield server
 
 
 def env_of(site: Site, api: FakeApiServer) -> dict[str, str]:
@@ -37,11 +29,11 @@ def env_of(site: Site, api: FakeApiServer) -> dict[str, str]:
     return {"KUBECONFIG": str(file), "NODE_NAME": NODE}
 
 
-def created(
-    api: FakeApiServer, name: str, limits: Mapping[ResourceName, int], phase: str = "Pending"
-) -> None:
-    amounts = {"limits": {str(one): str(amount) for one, amount in limits.items()}}
-    containers = [{"name": "main", "image": "x", "resources": amounts}]
+def created(api: FakeApiServer, name: str, limits: Mapping[str, Any], phase: str = "Pending") -> None:
+    """Have a pod of one container; what it does not request is what limits it, as an API server fills in."""
+    amounts = {str(one): str(amount) for one, amount in limits.items()}
+    resources = {"limits": amounts, "requests": amounts}
+    containers = [{"name": "main", "image": "x", "resources": resources}]
     metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}"}
     spec = {"nodeName": NODE, "containers": containers}
     api.put({"metadata": metadata, "spec": spec, "status": {"phase": phase}})

@@ -11,17 +11,10 @@ from daemon_site import GPU, VF, Served, Site, until
 from numaplace.cluster.fake import FakeApiServer
 from numaplace.engine.options import PolicyName
 from steering_site import placed, steering, steering_site
-from test_daemon_cluster import NODE, env_of
+from test_daemon_cluster import created, env_of, known
 
 CPUS = 2
 GIB = 1 << 30
-
-
-@pytest.fixture
-def api() -> Any:
-    server = FakeApiServer()
-    with server.serving():
-        yield server
 
 
 @pytest.fixture
@@ -33,16 +26,8 @@ async def bare(root: Path) -> AsyncIterator[Site]:
 
 async def admitted(site: Site, served: Served, api: FakeApiServer, name: str, devices: Any) -> set[int]:
     """The NUMA nodes of all that a Guaranteed pod gets whose spec is known before."""
-    amounts = {**{str(one): str(n) for one, n in devices.items()}, "cpu": str(CPUS), "memory": str(2 * GIB)}
-    container = {"name": "main", "image": "x", "resources": {"limits": amounts, "requests": amounts}}
-    api.put(
-        {
-            "metadata": {"namespace": "default", "name": name, "uid": f"uid-{name}"},
-            "spec": {"nodeName": NODE, "containers": [container]},
-            "status": {"phase": "Pending"},
-        }
-    )
-    await until(lambda: ("default", name) in served.node._cluster.specs.pods)
+    created(api, name, {**devices, "cpu": CPUS, "memory": 2 * GIB})
+    await known(served, name)
     admission = await placed(site, name, devices)
     assert admission.admitted
     return site.nodes_of(admission) | {0 if cpu < 8 else 1 for cpu in admission.cpus["main"]}

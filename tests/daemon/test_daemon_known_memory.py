@@ -20,17 +20,10 @@ from numaplace.kubelet.emulator import Admission, ContainerSpec
 from numaplace.model.names import MEMORY, ResourceName, is_memory
 from numaplace.model.quantity import parse_quantity
 from steering_site import GIB, hidden, home, placed, quiet, steered, steering_site
-from test_daemon_cluster import NODE, connected, known
+from test_daemon_cluster import connected, created, known
 
 PAGES = ResourceName("hugepages-2Mi")
 STORY = yaml.safe_load((Path(__file__).parents[1] / "cases/daemon/known_memory.yaml").read_text())
-
-
-@pytest.fixture
-def api() -> Any:
-    server = FakeApiServer()
-    with server.serving():
-        yield server
 
 
 @pytest.fixture
@@ -44,14 +37,6 @@ async def bare(root: Path) -> AsyncIterator[Site]:
     site = build_site(root, machine=machine)
     async with site.kubelet:
         yield site
-
-
-def announce(api: FakeApiServer, name: str, limits: Mapping[str, Any]) -> None:
-    amounts = {**{key: str(amount) for key, amount in limits.items()}, "cpu": "100m"}
-    container = {"name": "main", "image": "x", "resources": {"limits": amounts, "requests": amounts}}
-    metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}"}
-    spec = {"nodeName": NODE, "containers": [container]}
-    api.put({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
 
 
 async def admitted(site: Site, name: str, limits: Mapping[str, Any]) -> Admission:
@@ -77,7 +62,7 @@ async def test_devices_are_where_the_memory_can_be(bare: Site, api: FakeApiServe
     async with connected(bare, api, strategy="most-allocated") as served:
         for step in STORY:
             name = step["id"]
-            announce(api, name, step["limits"])
+            created(api, name, {**step["limits"], "cpu": "100m"})
             await known(served, name)
             admission = await admitted(bare, name, step["limits"])
             assert {node for one in admission.memory["main"] for node in one.nodes} == {step["memory"]}, name

@@ -6,20 +6,12 @@ import asyncio
 
 import pytest
 from daemon_site import GPU, GPUS_PER_NODE, until
-from numaplace.cluster.fake import FakeApiServer
 from numaplace.engine.options import PolicyName
 from steering_site import hidden, placed, quiet, reasons, steered, steering_site
 from test_daemon_cluster import created, env_of, known
 
 ONE = {"requests": [{GPU: 1, "cpu": 3, "memory": "1Gi"}]}
 REFUSING = [PolicyName.SINGLE_NUMA_NODE, PolicyName.RESTRICTED]
-
-
-@pytest.fixture
-def api():
-    server = FakeApiServer()
-    with server.serving():
-        yield server
 
 
 async def watching(served):

@@ -8,7 +8,6 @@ import time
 
 import pytest
 from daemon_site import GPU, VF, RecordedLog, Served, until
-from numaplace.cluster.fake import FakeApiServer
 from numaplace.daemon.node import Node
 from numaplace.daemon.standstill import BreakerBox
 from numaplace.engine.options import PolicyName
@@ -38,13 +37,6 @@ async def site(root):
     made = steering_site(root)
     async with made.kubelet:
         yield made
-
-
-@pytest.fixture
-def api():
-    server = FakeApiServer()
-    with server.serving():
-        yield server
 
 
 def refuse(api, name, limits, *, reason="TopologyAffinityError", phase="Failed"):

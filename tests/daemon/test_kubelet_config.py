@@ -45,13 +45,6 @@ STATIC = Allocatable(
 ALIGNED = KubeletSettings("restricted", cpu_policy="static", memory_policy="Static")
 
 
-@pytest.fixture
-def api() -> Any:
-    server = FakeApiServer()
-    with server.serving():
-        yield server
-
-
 def cluster_of(site: Site, api: FakeApiServer, log: EventLog) -> ClusterPart:
     metrics = Metrics(version="test", clock=time.monotonic)
     made = cluster_part(

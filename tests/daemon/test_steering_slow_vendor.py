@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 from daemon_site import GPU, VF, pod, until
@@ -51,11 +52,12 @@ async def test_a_pod_ends_while_another_ones_vendor_is_slow(root, held_up, polic
         await until(lambda: hidden(site, VF) == {0})
 
 
-@pytest.mark.parametrize(
-    "policy", [PolicyName.SINGLE_NUMA_NODE, PolicyName.RESTRICTED, PolicyName.BEST_EFFORT]
-)
-async def test_a_device_becomes_free_where_topology_is_withheld(root, held_up, policy):
-    """The kubelet has chosen it before Lists showed that: it stays as it was until it is taken."""
+@asynccontextmanager
+async def freed_where_withheld(root, held_up, policy):
+    """A pod has been looked at by the Topology Manager just after a device of a withheld node became free.
+
+    Yields site, daemon, the pod's placement to come, and the event that lets it go on.
+    """
     site = steering_site(root, policy=policy)
     async with site.kubelet, steered(site, steering=REQUESTS) as served:
         for number in range(3):
@@ -67,6 +69,15 @@ async def test_a_device_becomes_free_where_topology_is_withheld(root, held_up, p
         site.kubelet._node.end(("default", "p2"))
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
+        yield site, served, coming, go
+
+
+@pytest.mark.parametrize(
+    "policy", [PolicyName.SINGLE_NUMA_NODE, PolicyName.RESTRICTED, PolicyName.BEST_EFFORT]
+)
+async def test_a_device_becomes_free_where_topology_is_withheld(root, held_up, policy):
+    """The kubelet has chosen it before Lists showed that: it stays as it was until it is taken."""
+    async with freed_where_withheld(root, held_up, policy) as (site, served, coming, go):
         await quiet_lists(served)
         go.set()
         assert len(home(site, await coming)) == 1
@@ -76,17 +87,7 @@ async def test_a_device_becomes_free_where_topology_is_withheld(root, held_up, p
 @pytest.mark.parametrize("policy", [PolicyName.SINGLE_NUMA_NODE, PolicyName.BEST_EFFORT])
 async def test_a_freed_device_is_hidden_just_after_it_was_chosen(root, held_up, policy):
     """No slow plugin is needed for that: the list and the pod are on their way at the same time."""
-    site = steering_site(root, policy=policy)
-    async with site.kubelet, steered(site, steering=REQUESTS) as served:
-        for number in range(3):
-            await placed(site, f"p{number}", {VF: 1})
-        await site.kubelet.remove(("default", "p1"))
-        await quiet(served)
-        await until(lambda: hidden(site, VF) == {0})
-        looked, go = held_up()
-        site.kubelet._node.end(("default", "p2"))
-        coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
-        await looked.wait()
+    async with freed_where_withheld(root, held_up, policy) as (site, served, coming, go):
         await served.node._poller.live(timeout_seconds=5)
         assert await served.node._steerer._exposure.change({VF: frozenset({0})})
         await until(lambda: sum(not one for one in published(site, VF).values()) == 7)

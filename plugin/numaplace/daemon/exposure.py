@@ -65,9 +65,8 @@ class Exposure:
         self._publish(NOTHING)
 
     def devices_changed(self) -> None:
-        """Withhold nothing: a resource has just sent a list of its own, with other devices."""
+        """Note that a resource has just sent a list of its own, with other devices."""
         self._confirmation.sent()
-        self.expose_all()
 
     async def change(self, following: WithheldSet, *, freed_too: bool = True) -> bool:
         """Go over to another set; False if the kubelet has not taken in a list in time.

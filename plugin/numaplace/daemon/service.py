@@ -228,8 +228,7 @@ class ResourceService:
             self._index = index_devices(devices)
             self._keeper.set_devices(self._resource, devices)
             self._real = devices
-            self._board.publish(self._board.current.replaced_by(devices))
-            self._hidden = {}
+            self.publish(frozenset(), in_use=frozenset())
             self._steering.reset()
         self._tell(scan, change)
 
