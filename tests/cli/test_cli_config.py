@@ -39,6 +39,14 @@ def test_a_good_file_shows_what_would_run(run, file):
     assert ["nvidia.com/gpu", "gpu", "least-allocated", "vendor", "nvidia"] in lines
 
 
+def test_bytes_are_shown_as_one_writes_them(run, file):
+    request = "{nvidia.com/gpu: 1, cpu: 1024, memory: 32Gi}"
+    file.write_text(GOOD + f"steering: {{requests: [{request}], headroom: {{cpu: 4, memory: 1536Mi}}}}")
+    shown = dict(line.split(maxsplit=1) for line in run("config", "check", str(file)).out.splitlines()[3:20])
+    assert shown["steering.requests"] == request
+    assert (shown["steering.headroom.cpu"], shown["steering.headroom.memory"]) == ("4", "1536Mi")
+
+
 def test_the_json_is_a_configuration_file_of_its_own(run, file, tmp_path):
     copy = tmp_path / "copy.yaml"
     copy.write_text(run("config", "check", str(file), "-o", "json").out)

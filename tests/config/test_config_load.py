@@ -189,7 +189,7 @@ def test_settings_of_later_versions_are_warned_about(text, key, tmp_path):
     "text",
     [
         "steering: {mode: off}",
-        "steering: {requests: [{cpu: 1}], headroom: {cpu: 1}, backoff: 1m}",
+        "steering: {requests: [{nvidia.com/gpu: 1, cpu: 1}], headroom: {cpu: 1}, backoff: 1m}",
         "kubelet: {configFile: /x}",
         "cluster: {enabled: true}",
         "cluster: {events: false}",
@@ -198,6 +198,14 @@ def test_settings_of_later_versions_are_warned_about(text, key, tmp_path):
 )
 def test_what_this_version_does_anyway_is_not_warned_about(text, tmp_path):
     assert warnings(tmp_path, text) == ()
+
+
+@pytest.mark.parametrize("request_", ["{cpu: 1}", "{amd.com/gpu: 1}", "{nvidia.com/gpu: 0, cpu: 8}"])
+def test_requests_that_steering_does_nothing_for_are_warned_about(request_, tmp_path):
+    text = f"steering:\n  requests:\n    - {{nvidia.com/gpu: 1}}\n    - {request_}"
+    assert warnings(tmp_path, text) == (
+        f"{tmp_path}/c.yaml:4: steering.requests[1]: names none of the resources: no pod of it is steered",
+    )
 
 
 def test_weights_without_a_strategy_are_warned_about(tmp_path):

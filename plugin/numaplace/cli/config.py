@@ -15,6 +15,8 @@ from numaplace.config.schema import Config, ResourceConfig
 from numaplace.doctor.checks.cpus import cpus_beside_devices
 from numaplace.doctor.findings import Level
 from numaplace.kubelet.settings import look_at_kubelet
+from numaplace.model.names import is_memory
+from numaplace.model.quantity import binary_text
 
 
 def parser() -> ArgumentParser:
@@ -87,12 +89,16 @@ def _flat(document: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}", _text(value)
+            yield f"{prefix}{key}", _amount(key, value)
+
+
+def _amount(key: str, value: Any) -> str:
+    return binary_text(value) if isinstance(value, int) and is_memory(key) else _text(value)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_text(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_amount(key, one)}" for key, one in value.items()) + "}"
     return " ".join(map(_text, value)) if isinstance(value, list) else str(value)

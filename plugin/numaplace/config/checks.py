@@ -70,8 +70,19 @@ def warnings_of(config: Config, top: Section) -> Iterator[str]:
             f"{where(top, 'maxAllowableNUMANodes')}: maxAllowableNUMANodes: more than {_USUAL_NUMA_NODES} "
             "NUMA nodes make decisions slower: the sets of nodes to compare multiply"
         )
+    yield from _unsteered(config, top)
     for key in without_effect(config):
         yield f"{where(top, *key.split('.'))}: {key}: has no effect in this version"
+
+
+def _unsteered(config: Config, top: Section) -> Iterator[str]:
+    """Yield the requests of containers that no topology is withheld for."""
+    ours = {resource.name for resource in config.resources}
+    for number, request in enumerate(config.steering.requests):
+        if not any(amount for name, amount in request.items() if name in ours):
+            key = f"steering.requests[{number}]"
+            place = where(top, "steering", "requests", number)
+            yield f"{place}: {key}: names none of the resources: no pod of it is steered"
 
 
 def without_effect(config: Config) -> Iterator[str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 from numaplace.config.kinds import Kind
-from numaplace.model.names import ResourceName
+from numaplace.model.names import CPU, MEMORY, ResourceName
 
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _LABELS = rf"{_LABEL}(\.{_LABEL})*"
 _DOMAIN = re.compile(rf"(?=.{{1,244}}\Z){_LABELS}")
 _LOCAL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+_NATIVE = r"^requests\.|^([^/]*\.)?kubernetes\.io/"
 
 
 def _parse_resource_name(text: str) -> ResourceName:
@@ -28,9 +31,28 @@ RESOURCE_NAME = Kind(
     schema={
         "type": "string",
         "pattern": f"^{_LABELS}/{_LOCAL_NAME.pattern}$",
-        "not": {"pattern": r"^requests\.|^([^/]*\.)?kubernetes\.io/"},
+        "not": {"pattern": _NATIVE},
     },
 )
+
+_HUGEPAGES = r"hugepages-[1-9][0-9]{0,9}[KMG]i"
+
+
+def _parse_requested_name(text: str) -> ResourceName:
+    if text in (CPU, MEMORY) or re.fullmatch(_HUGEPAGES, text):
+        return ResourceName(text)
+    return _parse_resource_name(text)
+
+
+REQUESTED_NAME = Kind(
+    "cpu, memory, hugepages-<size> and names of the form domain/name",
+    _parse_requested_name,
+    schema={
+        "pattern": rf"^({CPU}|{MEMORY}|{_HUGEPAGES}|{_LABELS}/{_LOCAL_NAME.pattern})$",
+        "not": {"pattern": _NATIVE},
+    },
+)
+"""What a container may ask for and the kubelet's managers take from NUMA nodes."""
 
 MAX_VF_INDEX = 65535
 """The PCI specification counts VFs in 16 bits."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from numaplace.config.document import Items, Node, Scalar, Section, kind_name
 from numaplace.config.kinds import QUANTITY, Kind
+from numaplace.config.names import REQUESTED_NAME
 from numaplace.engine.weights import MAX_WEIGHT, Weights, parse_weights, weights_from_mapping
 from numaplace.errors import OptionError
 from numaplace.model.names import ResourceName
@@ -54,6 +55,14 @@ class Reader(Protocol):
 def refuse_kind(node: Node, *, key: str, allowed: str) -> Refused:
     """Return the refusal of a node that is a list or mapping where it must not be, or the reverse."""
     return Refused(f"{node.where}: {key}: {kind_name(node)} is not allowed here: allowed is {allowed}")
+
+
+def _requested(name: str, *, where: str, key: str) -> ResourceName:
+    try:
+        return REQUESTED_NAME.parse(name)
+    except ValueError:
+        allowed = REQUESTED_NAME.allowed
+        raise Refused(f'{where}: {key}: "{name}" is no resource: allowed are {allowed}') from None
 
 
 def _parse(node: Node, *, key: str, kind: Kind[T]) -> T:
@@ -193,7 +202,12 @@ class RequestsReader:
     @property
     def schema(self) -> Mapping[str, Any]:
         """A list of mappings to quantities."""
-        shape = {"type": "object", "additionalProperties": dict(QUANTITY.schema)}
+        shape = {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": dict(REQUESTED_NAME.schema),
+            "additionalProperties": dict(QUANTITY.schema),
+        }
         return {"type": "array", "items": shape}
 
     def read(self, node: Node, *, key: str) -> tuple[Mapping[ResourceName, int], ...]:
@@ -214,13 +228,14 @@ class RequestsReader:
         if not isinstance(node, Section):
             problems.extend(refuse_kind(node, key=key, allowed="a mapping of resource to quantity").problems)
             return request
+        if not node.entries:
+            problems.append(f"{node.where}: {key}: is empty: allowed is a mapping of resource to quantity")
         for name, entry in node.entries.items():
             try:
-                value = _parse(entry, key=f"{key}.{name}", kind=QUANTITY)
+                resource = _requested(name, where=entry.where, key=key)
+                request[resource] = _parse(entry, key=f"{key}.{name}", kind=QUANTITY)
             except Refused as refused:
                 problems.extend(refused.problems)
-            else:
-                request[ResourceName(name)] = value
         return request
 
     def show(self, value: Any) -> str:
