@@ -13,9 +13,6 @@ _DOMAIN = re.compile(rf"(?=.{{1,244}}\Z){_LABELS}")
 _LOCAL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
-_NATIVE = r"^requests\.|^([^/]*\.)?kubernetes\.io/"
-
-
 def _parse_resource_name(text: str) -> ResourceName:
     """Accept what the API server accepts as an extended resource (v1helper.IsExtendedResourceName)."""
     domain, slash, name = text.partition("/")
@@ -31,7 +28,7 @@ RESOURCE_NAME = Kind(
     schema={
         "type": "string",
         "pattern": f"^{_LABELS}/{_LOCAL_NAME.pattern}$",
-        "not": {"pattern": _NATIVE},
+        "not": {"pattern": r"^requests\.|^([^/]*\.)?kubernetes\.io/"},
     },
 )
 
@@ -47,10 +44,7 @@ def _parse_requested_name(text: str) -> ResourceName:
 REQUESTED_NAME = Kind(
     "cpu, memory, hugepages-<size> and names of the form domain/name",
     _parse_requested_name,
-    schema={
-        "pattern": rf"^({CPU}|{MEMORY}|{_HUGEPAGES}|{_LABELS}/{_LOCAL_NAME.pattern})$",
-        "not": {"pattern": _NATIVE},
-    },
+    schema={"pattern": rf"^({CPU}|{MEMORY}|{_HUGEPAGES}|{_LABELS}/{_LOCAL_NAME.pattern})$"},
 )
 """What a container may ask for and the kubelet's managers take from NUMA nodes."""
 

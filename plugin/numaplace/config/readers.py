@@ -205,8 +205,8 @@ class RequestsReader:
         shape = {
             "type": "object",
             "minProperties": 1,
-            "propertyNames": dict(REQUESTED_NAME.schema),
-            "additionalProperties": dict(QUANTITY.schema),
+            "patternProperties": {REQUESTED_NAME.schema["pattern"]: dict(QUANTITY.schema)},
+            "additionalProperties": False,
         }
         return {"type": "array", "items": shape}
 
