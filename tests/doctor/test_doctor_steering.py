@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from numaplace.doctor.checks.steering import judged, reported
 from numaplace.doctor.checks.table import examine
 from numaplace.doctor.facts import DaemonFact, Facts
 from numaplace.doctor.findings import Finding, Level
-from numaplace.doctor.steering_page import SteeringFact, WithheldFact
+from numaplace.doctor.steering_page import SteeringFact, WithheldFact, read_steering
 from numaplace.model.names import ResourceName
 
 GPU = ResourceName("nvidia.com/gpu")
@@ -128,13 +129,13 @@ def test_what_is_withheld_is_told() -> None:
     finding = one(withheld={GPU: WithheldFact((0, 1, 3))}, shapes_source="seen", trips=2)
     assert finding.level is Level.OK
     assert "nvidia.com/gpu on NUMA 0-1,3" in finding.summary
-    assert finding.detail == "shapes: seen; the circuit breaker has opened 2 times"
+    assert finding.detail == "requests: seen; the circuit breaker has opened 2 times"
 
 
 def test_an_open_circuit_breaker_is_a_warning() -> None:
-    finding = one(open_seconds=41.5, trips=1, refusals=(("held-off-after-a-refusal", "a pod was refused"),))
+    finding = one(open_seconds=41.5, trips=1, refusals=(("held-off-after-a-refusal", "refused: ns/p"),))
     assert finding.level is Level.WARNING
-    assert "42 s more" in finding.summary
+    assert finding.summary.endswith("42 s more: refused: ns/p")
     assert "once" in finding.detail
     assert "steering.headroom" in finding.advice
 
@@ -158,13 +159,58 @@ def test_reasons_that_pass_are_no_trouble(code: str) -> None:
         ("several-sizes", "steering.mode: always"),
         ("shapes-unknown", "steering.requests"),
         ("unknown-shapes-may-span", "steering.requests"),
-        ("failed", "please report"),
+        ("no-dominant-node", "steering.requests"),
+        ("nothing-steerable", "numaplace's resources"),
+        ("failed", "report"),
     ],
 )
 def test_reasons_that_stay_are_warnings(code: str, advice: str) -> None:
-    finding = one(refusals=((code, "because"),))
+    finding = one(policy="", refusals=((code, "because"),))
     assert (finding.level, finding.summary) == (Level.WARNING, "nothing is withheld: because")
     assert advice in finding.advice
+
+
+def test_a_kubelet_that_is_known_and_not_predicted_is_not_asked_for_again() -> None:
+    refusals = (("policy-unknown", "the feature gate X is not predicted"),)
+    assert "kubelet.configFile" in one(policy="", refusals=refusals).advice
+    assert "kubelet.configFile" not in one(policy="restricted", refusals=refusals).advice
+
+
+async def test_what_cannot_be_predicted_is_told_once(running: Patient) -> None:
+    """Doctor and the daemon come to the same conclusion."""
+    running.kubelet_file(topologyManagerPolicy="restricted", featureGates={"PodLevelResourceManagers": True})
+    facts = await steered(running)
+    page = SteeringFact("auto", policy="restricted", refusals=(("policy-unknown", "because"),))
+    told = replace(facts, daemon=DaemonFact("http://x", 200, steering=page))
+    (warning,) = (one for one in examine(told, CHECK) if one.level is Level.WARNING)
+    assert "PodLevelResourceManagers" in warning.summary
+
+
+async def test_a_file_that_the_running_kubelet_has_not_read(running: Patient) -> None:
+    running.kubelet_file(topologyManagerPolicy="restricted")
+    facts = await steered(running)
+    changed = replace(facts, kubelet=replace(facts.kubelet, changed="/etc/k.yaml"), daemon=None)
+    finding = judged(changed)
+    assert finding is not None
+    assert (finding.level, "restart the kubelet" in finding.advice) == (Level.WARNING, True)
+    told = replace(changed, daemon=DaemonFact("http://x", 200, steering=SteeringFact("auto")))
+    assert judged(told) is None
+
+
+def test_one_reason_for_several_resources_is_told_once() -> None:
+    reasons = [
+        {"reason": "several-sizes", "resources": ["b"], "text": "b: several sizes, x and y"},
+        {"reason": "several-sizes", "resources": ["a"], "text": "a: several sizes, x and y"},
+        {"reason": "several-sizes", "resources": ["c"], "text": "c: several sizes, x and z"},
+        {"reason": "nothing-to-gain", "resources": [], "text": "nothing"},
+    ]
+    fact = read_steering(json.dumps({"mode": "auto", "refusals": reasons}))
+    assert fact is not None
+    assert [text for _, text in fact.refusals] == [
+        "a, b: several sizes, x and y",
+        "c: several sizes, x and z",
+        "nothing",
+    ]
 
 
 async def test_withheld_devices_are_not_called_broken(running: Patient) -> None:

@@ -5,7 +5,7 @@ Only what they need is read: a daemon of another version may say more, or not ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,7 +73,7 @@ class SteeringFact:
 
     ``policy`` and ``scope`` are empty and ``problem`` a clause where it does not know the kubelet.
     ``open_seconds``: how long the circuit breaker stays open; ``None``: closed. ``refusals`` are (code,
-    sentence), ``shapes`` sentences.
+    sentence), one for all resources that it is true of; ``shapes`` are sentences.
     """
 
     mode: str
@@ -88,6 +88,16 @@ class SteeringFact:
     shapes_source: str = "none"
     open_seconds: float | None = None
     trips: int = 0
+
+
+def _told_once(refusals: Iterable[_Refusal]) -> Iterator[tuple[str, str]]:
+    """Yield the reasons, those that are the same for several resources together."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in refusals:
+        clause = one.text.removeprefix(f"{', '.join(one.resources)}: ")
+        found.setdefault((one.reason, clause), []).extend(one.resources if clause != one.text else ())
+    for (reason, clause), resources in found.items():
+        yield reason, f"{', '.join(sorted(resources))}: {clause}" if resources else clause
 
 
 def read_steering(text: str) -> SteeringFact | None:
@@ -112,7 +122,7 @@ def read_steering(text: str) -> SteeringFact | None:
             )
             for one in page.withheld
         },
-        refusals=tuple((one.reason, one.text) for one in page.refusals),
+        refusals=tuple(_told_once(page.refusals)),
         shapes=tuple(one.text for one in page.shapes),
         shapes_source=page.shapes_source,
         open_seconds=(page.breaker.seconds_left or 0.0) if page.breaker.open else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from numaplace.config.schema import ClusterMode, SteeringMode
 from numaplace.doctor.facts import Facts
@@ -20,23 +21,30 @@ _DECLARE = (
     "name the requests of this node's pods in steering.requests, memory beside the CPUs included; see "
     "docs/steering.md"
 )
-_LASTING = {
-    Reason.POLICY_UNKNOWN: "set kubelet.configFile (in a container also mount the file), or allow the daemon "
-    "get of nodes/proxy",
+_NOT_PREDICTED = (
+    "restart the kubelet if its configuration was changed; otherwise nothing is to be done: "
+    "numaplace decides inside the NUMA nodes that the kubelet chooses"
+)
+LASTING = {
+    Reason.POLICY_UNKNOWN: "set kubelet.configFile to the file that the kubelet runs with; in a container "
+    "also mount it, and restart the pod after the kubelet if it was changed. Or allow the daemon get of "
+    "nodes/proxy",
     Reason.STATE_UNKNOWN: "see the checks pod-resources and kubelet-config; if it stays, the daemon's log "
     "says when it began",
-    Reason.NOTHING_STEERABLE: _DECLARE,
+    Reason.NOTHING_STEERABLE: "name in steering.requests what this node's pods ask for of numaplace's "
+    "resources",
     Reason.MIXED_STRATEGIES: "give the resources that pods ask for together one strategy",
     Reason.SEVERAL_SIZES: "name in steering.requests only what really comes; or set steering.mode: always, "
     "if spreading or packing matters more than room for large requests",
     Reason.SHAPES_UNKNOWN: f"{_DECLARE}. Without it the pods seen on the node are gone by: under restricted "
     "and single-numa-node only while the daemon watches the API server",
     Reason.OTHERS_MAY_COME: _DECLARE,
-    Reason.TOO_MANY: "name fewer shapes in steering.requests",
+    Reason.TOO_MANY: "name fewer requests in steering.requests",
     Reason.MAY_SPAN: _DECLARE,
-    Reason.FAILED: "the daemon's log says what went wrong in steering; please report it",
+    Reason.NOT_DOMINANT: _DECLARE,
+    Reason.FAILED: "the daemon's log says what went wrong in steering; report what looks like a bug",
 }
-"""Reasons that do not pass with the next pod, and what to do about them."""
+"""Reasons that do not pass with the next pod, and what to do about them. The others need nothing."""
 
 
 def steering(facts: Facts) -> Iterator[Finding]:
@@ -50,7 +58,13 @@ def steering(facts: Facts) -> Iterator[Finding]:
         yield found
     seen = facts.daemon.steering if facts.daemon else None
     if seen is not None:
-        yield from reported(seen)
+        said = found is not None and found.level is Level.WARNING
+        yield from reported(_but(seen, Reason.POLICY_UNKNOWN) if said else seen)
+
+
+def _but(seen: SteeringFact, reason: Reason) -> SteeringFact:
+    """Return the page without a reason that has been told."""
+    return replace(seen, refusals=tuple(one for one in seen.refusals if one[0] != reason))
 
 
 def _off(facts: Facts) -> Finding | None:
@@ -89,6 +103,8 @@ def judged(facts: Facts) -> Finding | None:
             facts.kubelet.problem,
             "see the check kubelet-config",
         )
+    if facts.kubelet.changed:
+        return None if told else _changed(facts.kubelet.changed)
     calls = (facts.pod_resources.list, facts.pod_resources.allocatable)
     if not all(call is not None and call.good for call in calls):
         return Finding(
@@ -103,10 +119,18 @@ def judged(facts: Facts) -> Finding | None:
             Level.WARNING,
             f"steering stays off: what the kubelet will do cannot be predicted: {problem}",
             f"read from {', '.join(facts.kubelet.sources)}",
-            "restart the kubelet if its configuration was changed; otherwise nothing is to be done: "
-            "numaplace decides inside the NUMA nodes that the kubelet chooses",
+            _NOT_PREDICTED,
         )
     return _can_work(facts, settings, told=told)
+
+
+def _changed(file: str) -> Finding:
+    return Finding(
+        Level.WARNING,
+        f"steering does not go by {file}, which was changed after the kubelet's start",
+        "see the check kubelet-config",
+        "restart the kubelet, and then the pod that the file is mounted in",
+    )
 
 
 def _problem(facts: Facts, settings: KubeletSettings) -> str:
@@ -136,7 +160,7 @@ def _can_work(facts: Facts, settings: KubeletSettings, *, told: bool) -> Finding
         Level.OK,
         f"steering can work under policy {settings.policy}"
         f"{'; of several sizes of requests only where it makes no difference to others' if several else ''}",
-        f"steering.requests names {declared} shapes" if declared else "steering.requests names none",
+        f"requests in steering.requests: {declared}",
     )
 
 
@@ -154,13 +178,13 @@ def reported(seen: SteeringFact) -> Iterator[Finding]:
         )
         return
     if seen.open_seconds is not None:
+        why = next((text for code, text in seen.refusals if code == Reason.HELD_OFF), "a pod was refused")
         yield Finding(
             Level.WARNING,
-            f"steering is held off for {seen.open_seconds:.0f} s more: a pod was refused while topology "
-            "was withheld",
+            f"steering is held off for {seen.open_seconds:.0f} s more: {why}",
             f"the circuit breaker has opened {_times(seen.trips)} since the daemon's start",
-            "kubectl describe the refused pod, which the daemon's log names; if it comes again, keep "
-            "steering.headroom free or name all requests in steering.requests",
+            "kubectl describe that pod; if such pods come again, name all requests in steering.requests or "
+            "keep steering.headroom free",
         )
         return
     yield from _now(seen)
@@ -168,19 +192,25 @@ def reported(seen: SteeringFact) -> Iterator[Finding]:
 
 def _now(seen: SteeringFact) -> Iterator[Finding]:
     trips = f"; the circuit breaker has opened {_times(seen.trips)}" if seen.trips else ""
-    shapes = f"shapes: {seen.shapes_source}{trips}"
+    shapes = f"requests: {seen.shapes_source}{trips}"
     if seen.withheld:
         named = "; ".join(f"{name} on NUMA {ranges(one.nodes)}" for name, one in seen.withheld.items())
         yield Finding(Level.OK, f"the daemon withholds topology of free devices: {named}", shapes)
     passing = []
     less = "nothing more is withheld" if seen.withheld else "nothing is withheld"
     for code, text in seen.refusals:
-        if code in _LASTING:
-            yield Finding(Level.WARNING, f"{less}: {text}", f"{code}; {shapes}", _LASTING[Reason(code)])
+        if code in LASTING:
+            yield Finding(Level.WARNING, f"{less}: {text}", f"{code}; {shapes}", _advice(code, seen))
         else:
             passing.append(text)
     if passing:
         yield Finding(Level.OK, f"{less} now: {'; '.join(passing)}", shapes)
+
+
+def _advice(code: str, seen: SteeringFact) -> str:
+    if code == Reason.POLICY_UNKNOWN and seen.policy:
+        return _NOT_PREDICTED
+    return LASTING[Reason(code)]
 
 
 def _times(number: int) -> str:
