@@ -191,20 +191,23 @@ def reported(seen: SteeringFact) -> Iterator[Finding]:
 
 
 def _now(seen: SteeringFact) -> Iterator[Finding]:
-    trips = f"; the circuit breaker has opened {_times(seen.trips)}" if seen.trips else ""
-    shapes = f"requests: {seen.shapes_source}{trips}"
+    details = [f"requests: {seen.shapes_source}"] if seen.shapes_source != "none" else []
+    if seen.trips:
+        details.append(f"the circuit breaker has opened {_times(seen.trips)}")
+    detail = "; ".join(details)
     if seen.withheld:
         named = "; ".join(f"{name} on NUMA {ranges(one.nodes)}" for name, one in seen.withheld.items())
-        yield Finding(Level.OK, f"the daemon withholds topology of free devices: {named}", shapes)
+        yield Finding(Level.OK, f"the daemon withholds topology of free devices: {named}", detail)
     passing = []
     less = "nothing more is withheld" if seen.withheld else "nothing is withheld"
     for code, text in seen.refusals:
         if code in LASTING:
-            yield Finding(Level.WARNING, f"{less}: {text}", f"{code}; {shapes}", _advice(code, seen))
+            why = "; ".join((code, *details))
+            yield Finding(Level.WARNING, f"{less}: {text}", why, _advice(code, seen))
         else:
             passing.append(text)
     if passing:
-        yield Finding(Level.OK, f"{less} now: {'; '.join(passing)}", shapes)
+        yield Finding(Level.OK, f"{less} now: {'; '.join(passing)}", detail)
 
 
 def _advice(code: str, seen: SteeringFact) -> str:
