@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from doctor_site import GPU_ONLY, Patient, Report
+from numaplace.doctor.checks.declared_requests import too_large
 from numaplace.doctor.checks.steering import judged, reported
 from numaplace.doctor.checks.table import examine
 from numaplace.doctor.facts import DaemonFact, Facts
 from numaplace.doctor.findings import Finding, Level
 from numaplace.doctor.steering_page import SteeringFact, WithheldFact, read_steering
-from numaplace.model.names import ResourceName
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.podresources import Allocatable, DeviceBlock, MemoryBlock
 
 GPU = ResourceName("nvidia.com/gpu")
 
@@ -195,6 +197,35 @@ async def test_a_file_that_the_running_kubelet_has_not_read(running: Patient) ->
     assert (finding.level, "restart the kubelet" in finding.advice) == (Level.WARNING, True)
     told = replace(changed, daemon=DaemonFact("http://x", 200, steering=SteeringFact("auto")))
     assert judged(told) is None
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({GPU: 2, "cpu": 4, "memory": 4 << 30}, []),
+        ({GPU: 3}, ["3 nvidia.com/gpu of 2"]),
+        ({GPU: 1, "cpu": 5, "memory": 5 << 30}, ["5 cpu of 4", "5Gi memory of 4Gi"]),
+        ({GPU: 1, "hugepages-1Gi": 1 << 30}, ["1Gi hugepages-1Gi of 0"]),
+        ({"amd.com/gpu": 1}, ["1 amd.com/gpu of 0"]),
+    ],
+)
+def test_requests_that_the_whole_node_cannot_hold(request_: dict[Any, int], said: list[str]) -> None:
+    memory = tuple(MemoryBlock(ResourceName("memory"), 2 << 30, (node,)) for node in (0, 1))
+    gpus = (DeviceBlock(GPU, (DeviceId("a"),), (0,)), DeviceBlock(GPU, (DeviceId("b"),), (1,)))
+    findings = list(too_large([{GPU: 1}, request_], Allocatable(gpus, frozenset(range(4)), memory)))
+    assert [one.summary.partition("has: ")[2].split(", ") for one in findings] == ([said] if said else [])
+    assert all("steering.requests[1]" in one.summary for one in findings)
+
+
+def test_cpus_and_memory_that_the_kubelet_does_not_count_by_numa_node_lack_nowhere() -> None:
+    huge: dict[Any, int] = {GPU: 1, "cpu": 64, "memory": 1 << 40}
+    assert not list(too_large([huge], Allocatable((DeviceBlock(GPU, (DeviceId("a"),)),))))
+
+
+async def test_they_are_told_of_in_the_check(running: Patient) -> None:
+    running.kubelet_file(topologyManagerPolicy="restricted")
+    facts = await steered(running, steering={"requests": [{"nvidia.com/gpu": 1000}]})
+    assert any("1000 nvidia.com/gpu of" in one.summary for one in examine(facts, CHECK))
 
 
 def test_one_reason_for_several_resources_is_told_once() -> None:

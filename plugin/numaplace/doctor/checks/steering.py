@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from numaplace.config.schema import ClusterMode, SteeringMode
+from numaplace.doctor.checks.declared_requests import too_large
 from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
 from numaplace.doctor.steering_page import SteeringFact
@@ -56,6 +57,8 @@ def steering(facts: Facts) -> Iterator[Finding]:
     found = judged(facts)
     if found is not None:
         yield found
+    if facts.pod_resources.capacity is not None:
+        yield from too_large(facts.config.steering.requests, facts.pod_resources.capacity)
     seen = facts.daemon.steering if facts.daemon else None
     if seen is not None:
         said = found is not None and found.level is Level.WARNING
@@ -173,7 +176,7 @@ def reported(seen: SteeringFact) -> Iterator[Finding]:
         yield Finding(
             Level.WARNING,
             "the daemon does not steer: in its configuration steering is off",
-            "its page /steering; the configuration that doctor reads has steering.mode auto",
+            "its page /steering; in the configuration that doctor reads it is on",
             "name the configuration that the daemon runs with (--config), or reload it",
         )
         return

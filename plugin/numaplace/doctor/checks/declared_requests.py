@@ -1,0 +1,52 @@
+"""Declared requests that no pod of this node can have: steering heeds them all the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from numaplace.doctor.findings import Finding, Level
+from numaplace.model.names import CPU, ResourceName, is_memory
+from numaplace.model.podresources import Allocatable
+from numaplace.model.quantity import binary_text
+
+
+def too_large(requests: Sequence[Mapping[ResourceName, int]], capacity: Allocatable) -> Iterator[Finding]:
+    """Yield the requests that ask for more than the whole node has.
+
+    CPUs and memory count where the kubelet hands them out by NUMA node: elsewhere it shows none.
+    """
+    has = _capacity_of(capacity)
+    for number, request in enumerate(requests):
+        lacking = [
+            f"{_amount(name, amount)} {name} of {_amount(name, has[name])}"
+            for name, amount in request.items()
+            if amount > has[name] and not _is_not_counted(name, capacity)
+        ]
+        if lacking:
+            yield Finding(
+                Level.WARNING,
+                f"steering.requests[{number}] asks for more than this node has: {', '.join(lacking)}",
+                "GetAllocatableResources of PodResources",
+                "correct it, or give nodes like this one a configuration of their own: a request that cannot "
+                "come may keep steering off",
+            )
+
+
+def _capacity_of(capacity: Allocatable) -> Counter[ResourceName]:
+    ids: dict[ResourceName, set[str]] = {}
+    for block in capacity.devices:
+        ids.setdefault(block.resource, set()).update(block.ids)
+    has = Counter({resource: len(devices) for resource, devices in ids.items()})
+    has[CPU] = len(capacity.cpus)
+    for memory in capacity.memory:
+        has[memory.type] += memory.size_bytes
+    return has
+
+
+def _is_not_counted(name: ResourceName, capacity: Allocatable) -> bool:
+    return not capacity.cpus if name == CPU else is_memory(name) and not capacity.memory
+
+
+def _amount(name: ResourceName, amount: int) -> str:
+    return binary_text(amount) if is_memory(name) else str(amount)
