@@ -240,6 +240,17 @@ def test_why_not_is_in_the_table(tmp_path):
     assert "not steered: several sizes, {cpu: 2" in " ".join(out.getvalue().split())
 
 
+@pytest.mark.parametrize("mode", ["auto", "always"])
+def test_the_table_does_not_call_the_kubelets_choice_the_only_one(tmp_path, mode):
+    """The plugin is offered only what the Topology Manager has chosen."""
+    file = tmp_path / "s.yaml"
+    file.write_text(EXAMPLE.read_text().replace("mode: always", f"mode: {mode}"))
+    out = io.StringIO()
+    main(["simulate", str(file)], Console(out=out, err=io.StringIO(), env={}))
+    assert "only" not in out.getvalue()
+    assert ("lowest-id" in out.getvalue()) is (mode == "auto")
+
+
 def test_a_plugin_that_does_not_steer_is_written_otherwise(tmp_path):
     file = tmp_path / "s.yaml"
     file.write_text(EXAMPLE.read_text().replace("mode: always", "mode: off"))

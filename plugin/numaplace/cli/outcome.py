@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from numaplace.cli.report import NOTHING, amount, sizes
 from numaplace.cli.table import YELLOW, paint, render_table
+from numaplace.engine.compare import Rule
 from numaplace.engine.score import utilization_score
 from numaplace.model.mask import nodes_of
 from numaplace.model.names import CPU, ResourceName
@@ -108,7 +109,10 @@ def _why_of(step: Created, container: ContainerResult) -> str:
     """Return why the container is where it is; for a plugin that steers, whether it did."""
     steered = {one.container: one for one in step.steering}
     one = steered.get(container.name, steered.get(""))
-    lines = ["" if one is None else _steered(one, container), _why(container)]
+    if one is None:
+        return _why(container)
+    steers = any(resource in one.decision.withheld for resource in container.devices)
+    lines = [_steered(one, container), _by_plugin(container) if steers else _why(container)]
     return "\n".join(line for line in lines if line not in ("", NOTHING)) or NOTHING
 
 
@@ -130,12 +134,19 @@ def _steered(steered: Steered, container: ContainerResult) -> str:
     return f"not steered: {refusal_text(replace(reasons[0], resources=frozenset()))}"
 
 
+def _by_plugin(container: ContainerResult) -> str:
+    """Return why the plugin chose the devices; nothing where the Topology Manager had left no choice."""
+    return "\n".join(
+        f"{resource}: {why(one)}" if len(container.placements) > 1 else why(one)
+        for resource, one in container.placements.items()
+        if container.affinity is None or one.rule is not Rule.ONLY_CANDIDATE
+    )
+
+
 def _why(container: ContainerResult) -> str:
-    if container.placements:
-        return "\n".join(
-            f"{resource}: {why(one)}" if len(container.placements) > 1 else why(one)
-            for resource, one in container.placements.items()
-        )
+    by_plugin = _by_plugin(container)
+    if by_plugin:
+        return by_plugin
     if container.rule is None or not container.candidates:
         return NOTHING
     if len(container.candidates) == 1:
