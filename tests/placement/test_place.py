@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -286,6 +288,21 @@ def test_a_request_that_no_single_node_holds_stays_near_what_is_held():
     node = Node({0: {}, 1: {}, 2: {}}, vf=2)
     placement = node.place(VF, 3, strategy="none", held=mask_of([2]))
     assert nodes_of(placement.mask) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ("most-allocated", {0: 2, 1: 2}),
+        ("least-allocated", {0: 2, 1: 2}),
+        ("none", {0: 3, 1: 1}),
+    ],
+)
+def test_devices_of_several_nodes_empty_the_fullest_first(strategy, expected):
+    node = Node({0: {"nvidia.com/gpu": 1}, 1: {"nvidia.com/gpu": 2}}, gpu=4)
+    placement = node.place(GPU, 4, strategy=strategy, weights="cpu=0,memory=0")
+    assert nodes_of(placement.mask) == (0, 1)
+    assert Counter(node.devices[GPU][one].nodes[0] for one in placement.ids) == expected
 
 
 def test_fragmented_devices_still_stay_near_what_is_held():

@@ -126,9 +126,12 @@ class _Scorer:
         return weighted_mean([(score, weight_of(name)) for name, score in scores.items()])
 
     def filling_order(self, node: int) -> tuple[int, int]:
-        """Sort the nodes of a chosen mask: which to fill first."""
-        score = self.aggregate(self.scores(1 << node))
-        return (-score if self.options.strategy is Strategy.MOST_ALLOCATED else score, node)
+        """Sort the nodes of a chosen mask: which to empty first, under either strategy the fullest.
+
+        So what is left of them lies where most was free. Emptying the emptiest first makes NUMA nodes less
+        even than the kubelet's random choice does, and aligns fewer of the jobs to come (see the study).
+        """
+        return -self.aggregate(self.scores(1 << node)), node
 
 
 @dataclass(frozen=True, slots=True)
