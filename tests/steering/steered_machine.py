@@ -75,7 +75,12 @@ class SteeredMachine(Machine):
     ) -> None:
         super().__init__(hardware)
         old = self.kubelet.devices
-        provider = _Provider(old.manager, numa_nodes=self.topology.nodes, answer=lambda *_: None)
+        provider = _Provider(
+            old.manager,
+            numa_nodes=self.topology.nodes,
+            answer=lambda *_: None,
+            over_all_nodes=hardware.hints_over_all_nodes,
+        )
         provider.granted = self._granted
         self.kubelet.devices = provider
         self.shapes, self.settings, self.with_specs = shapes, settings, specs

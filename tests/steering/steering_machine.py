@@ -56,6 +56,7 @@ class Hardware:
     cpu_options: CpuPolicyOptions = field(default_factory=CpuPolicyOptions)
     steerable: frozenset[ResourceName] = frozenset((GPU, VF))
     hints_over_all_nodes: bool = False
+    nodes_of_a_socket: int = 1
 
     @property
     def topology(self) -> NumaTopology:
@@ -71,7 +72,9 @@ class Hardware:
             return NoneCpuPolicy()
         topology = self.topology
         details = {
-            cpu: CpuDetail(node, node, cpu, node) for node, cpus in topology.cpus.items() for cpu in cpus
+            cpu: CpuDetail(node, node // self.nodes_of_a_socket, cpu, node)
+            for node, cpus in topology.cpus.items()
+            for cpu in cpus
         }
         reserved = frozenset(min(cpus) for cpus in topology.cpus.values())
         return StaticCpuPolicy.reserving(

@@ -9,6 +9,7 @@ import pytest
 from numaplace.engine.options import PolicyName, PolicyOptions
 from numaplace.engine.weights import parse_weights
 from numaplace.managers.admission import Scope
+from numaplace.managers.cpu.options import CpuPolicyOptions
 from numaplace.model.names import Strategy
 from numaplace.steering.choose import SteeringSettings, choose
 from numaplace.steering.reasons import Reason
@@ -77,6 +78,51 @@ def test_what_others_hold_counts():
 def test_devices_of_two_nodes_are_slots_of_neither():
     hardware = replace(FOUR, devices={GPU: (*per_node(4, 4, 4, 4), (0, 1))})
     assert reasons(hardware, [shape(gpu=1), shape(gpu=1, cpu=1)]) == {Reason.SEVERAL_SIZES}
+
+
+def aligned(hardware, one, count, *, before=(), steered):
+    """Return which of so many pods of a shape are admitted on as few NUMA nodes as can be."""
+    node, machine, found = hardware.steering_node(), Machine(hardware), []
+    for number, other in enumerate(before):
+        machine.create(f"b{number}", other)
+    for number in range(count):
+        settings = SteeringSettings(strategy=LEAST if steered else Strategy.NONE)
+        withheld = choose(node, machine.states(), [one], settings=settings).withheld
+        outcome = machine.create(f"p{number}", one, withheld=withheld)
+        found.append(outcome.admitted and outcome.affinities["c0"].preferred)
+    return found
+
+
+@pytest.mark.parametrize("policy", [PolicyName.BEST_EFFORT, PolicyName.RESTRICTED])
+def test_one_shape_that_takes_parts_of_several_nodes(policy):
+    """Three pairs of nodes would leave one device on each second node; lowest ids first leaves nothing."""
+    hardware = Hardware(6, (), (), {GPU: per_node(2, 2, 2, 2, 2, 2)}, policy=policy)
+    one = shape(gpu=3)
+    assert aligned(hardware, one, 5, steered=False) == [True] * 4 + [False]
+    assert aligned(hardware, one, 5, steered=True) == [True] * 4 + [False]
+    assert reasons(hardware, [one]) == {Reason.SEVERAL_SIZES}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_one_shape_with_devices_of_two_nodes(policy):
+    """The VF of both nodes is the only one of node 0: on node 1 it would be another one's to take."""
+    devices = {GPU: per_node(4, 1), VF: ((0, 1), (1,))}
+    hardware, both = Hardware(devices=devices, policy=policy), shape(gpu=1, vf=1)
+    for steered in (False, True):
+        assert aligned(hardware, both, 2, before=[shape(gpu=1)], steered=steered) == [True, True]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_one_device_is_one_slot_whatever_its_nodes(policy):
+    hardware = Hardware(devices={VF: (*per_node(2, 2), (0, 1))}, policy=policy)
+    assert Reason.SEVERAL_SIZES not in reasons(hardware, [shape(vf=1)])
+
+
+def test_cpus_that_a_socket_shares_are_slots_of_no_node():
+    options = CpuPolicyOptions(align_by_socket=True)
+    hardware = replace(FOUR, policy=PolicyName.RESTRICTED, cpu_options=options)
+    assert Reason.SEVERAL_SIZES not in reasons(hardware, [shape(gpu=1, cpu=4)])
+    assert Reason.SEVERAL_SIZES in reasons(replace(hardware, nodes_of_a_socket=2), [shape(gpu=1, cpu=4)])
 
 
 def test_what_best_effort_could_split_is_no_slot():
@@ -169,6 +215,42 @@ def test_all_of_a_history_is_admitted_and_aligned_as_without(strategy):
         single += bool(steered) and len(shapes) == 1
     assert several > 3
     assert single > 3
+
+
+def odd(rng):
+    """Return a node whose NUMA nodes have parts in common, or shapes that take parts of several."""
+    nodes, each, cpus = rng.choice((2, 3, 4, 6)), rng.choice((1, 2, 4)), ()
+    gpus = [each] * nodes if rng.random() < 0.6 else [rng.choice((1, each, 2 * each)) for _ in range(nodes)]
+    devices, options = {GPU: per_node(*gpus), VF: per_node(*[each] * nodes)}, CpuPolicyOptions()
+    what = rng.choice(("parts", "devices", "sockets"))
+    shapes = [shape(gpu=1, vf=1)]
+    if what == "parts":
+        shapes = [shape(gpu=rng.randint(each, 2 * each))]
+    elif what == "devices":
+        devices[VF] = tuple(rng.choice(((0, 1), (0,), (1,), (nodes - 1,))) for _ in range(2 * nodes))
+    else:
+        cpus, options = (rng.choice((4, 6, 8)),) * nodes, CpuPolicyOptions(align_by_socket=True)
+        shapes = [shape(gpu=1, cpu=rng.choice((1, 2, 3)), memory=1) for _ in range(rng.choice((1, 2)))]
+    policies = POLICIES if what == "devices" else POLICIES[:2]
+    hardware = Hardware(
+        nodes, cpus, (), devices, policy=rng.choice(policies), cpu_options=options, nodes_of_a_socket=2
+    )
+    return hardware, list(dict.fromkeys(shapes))
+
+
+def test_all_of_a_history_on_an_odd_machine_is_admitted_as_without():
+    steered = 0
+    for seed in range(150):
+        rng = Random(seed)
+        hardware, shapes = odd(rng)
+        moves = history(rng, shapes, 30)
+        settings = SteeringSettings(strategy=rng.choice((LEAST, LEAST, MOST)))
+        fates, count = played(hardware, shapes, moves, settings)
+        if count:
+            steered += 1
+            without, _ = played(hardware, shapes, moves, None)
+            assert [one for one, _ in fates] == [one for one, _ in without], seed
+    assert steered > 2
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -102,7 +102,7 @@ def test_a_shape_over_several_numa_nodes_is_steered_too():
     hardware = Hardware(4, (), (), {GPU: per_node(2, 2, 2, 2)}, policy=PolicyName.RESTRICTED)
     machine, pair = Machine(hardware), shape(gpu=3)
     machine.create("p", pair)
-    decision = decide(machine, [pair])
+    decision = decide(machine, [pair], always=True)
     assert pick(machine.create("q", pair, withheld=decision.withheld)) == (2, 3)
 
 
@@ -221,7 +221,7 @@ def test_the_closest_nodes_rule_of_the_kubelet_stays_in_force():
     node = replace(node, topology=replace(node.topology, distances=distances))
     machine = Machine(hardware)
     machine.create("p", shape(gpu=1))
-    settings = SteeringSettings(strategy=LEAST)
+    settings = SteeringSettings(strategy=LEAST, always=True)
     decision = choose(node, machine.states(), [shape(gpu=3)], settings=settings)
     (outlook,) = decision.shapes
     assert (outlook.stock.mask, outlook.wanted.mask, outlook.steered.mask) == (0b0011, 0b1100, 0b1100)

@@ -1,7 +1,10 @@
 """When it cannot matter for anybody where a pod goes: shapes of which a NUMA node holds equally many.
 
 With one shape a NUMA node has so many slots, and any pod anywhere takes one: who is admitted, now and later,
-does not depend on where pods go. With several shapes it does: a small pod on an empty node takes a large
+does not depend on where pods go. So it is as long as no pod takes parts of several nodes' slots: pods on two
+nodes each may leave too little on any two, and a device of two nodes is the last one of one or the other.
+
+With several shapes it does depend: a small pod on an empty node takes a large
 one's slot. Decisions that harm nobody now then still add up to refusals, which was measured for several rules
 that looked one step ahead (documents, fragmentation study). So the question is whether the shapes are as good
 as one: all ask for the same number of some resource, and whatever else they ask for does not run out before
@@ -64,9 +67,12 @@ class Interchange:
         """
         ours = {name for demand in demands for name in self._counts(demand)}
         pods = [pod for pod in self._pods if any(not ours.isdisjoint(unit) for unit in pod.units)]
-        if len({frozenset(unit.items()) for pod in pods for unit in pod.units}) <= 1:
-            return None
-        if any(self._is_slot(resource, pods) for resource in sorted(ours)):
+        kinds = {frozenset(unit.items()): unit for pod in pods for unit in pod.units}
+        if len(kinds) == 1:
+            as_one = all(map(self._takes_one_slot, kinds.values()))
+        else:
+            as_one = any(self._is_slot(resource, pods) for resource in sorted(ours))
+        if as_one:
             return None
         by_number = sorted(pods, key=self._on_one_node)
         return by_number[-1].shape, by_number[0].shape
@@ -84,6 +90,18 @@ class Interchange:
         if isinstance(self._node.memory, StaticMemoryPolicy):
             counts.update(demand.memory)
         return counts
+
+    def _takes_one_slot(self, unit: Counts) -> bool:
+        """Return whether a unit takes room for just one more of its kind, wherever it goes."""
+        if sum(unit.values()) == 1:
+            return True
+        if not all(map(self._is_by_node, unit)):
+            return False
+        fits = any(
+            all(size <= self._all(name, node) for name, size in unit.items())
+            for node in self._node.topology.nodes
+        )
+        return fits or self._node.policy == PolicyName.SINGLE_NUMA_NODE
 
     def _is_slot(self, resource: ResourceName, pods: Sequence[_Pod]) -> bool:
         """Return whether the resource alone decides how many pods a node holds."""
@@ -123,8 +141,15 @@ class Interchange:
         if resource in self._state.devices:
             return all(width(group.mask) == 1 for group in self._state.devices[resource])
         if resource == CPU:
-            return True
+            return not self._shares_sockets()
         return all(self._tables.is_open(1 << node) for node in self._node.topology.nodes)
+
+    def _shares_sockets(self) -> bool:
+        """Return whether CPUs of one NUMA node serve pods of another (``align-by-socket``)."""
+        cpu = self._node.cpu
+        if not isinstance(cpu, StaticCpuPolicy) or not cpu.options.align_by_socket:
+            return False
+        return any(len(nodes) > 1 for nodes in cpu.topology.numa_in_socket.values())
 
     def _leaves_a_split_pod(self, resource: ResourceName, size: int, slots: Mapping[int, int]) -> bool:
         """Return whether what no slot uses is enough for a pod, which best-effort would admit."""

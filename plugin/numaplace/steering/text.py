@@ -72,8 +72,10 @@ def _conflict(refusal: Refusal) -> str:
 
 
 def _several_sizes(refusal: Refusal) -> str:
-    shapes = [shape_text(one) for one in (refusal.shape, refusal.other) if one is not None]
-    return f"several sizes, {' and '.join(dict.fromkeys(shapes))}: where one goes decides what else fits"
+    shapes = dict.fromkeys(shape_text(one) for one in (refusal.shape, refusal.other) if one is not None)
+    sizes = " and ".join(shapes)
+    what = f"{sizes} takes parts of several NUMA nodes" if len(shapes) == 1 else f"several sizes, {sizes}"
+    return f"{what}: where one goes decides what else fits"
 
 
 def _shape(shape: Shape | None) -> str:
