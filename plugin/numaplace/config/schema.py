@@ -152,7 +152,8 @@ class SteeringConfig(msgspec.Struct, frozen=True, kw_only=True):
     mode: Annotated[
         SteeringMode,
         Leaf(
-            choice(SteeringMode, also={"false": SteeringMode.OFF}), "whether the published topology is shaped"
+            choice(SteeringMode, also={"false": SteeringMode.OFF}),
+            "whether the kubelet's Topology Manager is made to follow the strategy",
         ),
     ] = SteeringMode.AUTO
     requests: Annotated[
@@ -160,7 +161,7 @@ class SteeringConfig(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     headroom: HeadroomConfig = msgspec.field(default_factory=HeadroomConfig)
     backoff_seconds: Annotated[
-        float, Leaf(duration("1s", "24h"), "how long everything stays exposed after a failed admission")
+        float, Leaf(duration("1s", "24h"), "how long all topology stays published after a refused pod")
     ] = msgspec.field(default=300.0, name="backoff")
 
 
