@@ -358,6 +358,13 @@ def test_it_says_why(strategy, size, text):
     assert why(KEP_EXAMPLE_1.place(GPU, size, strategy=strategy, weights="nvidia.com/gpu=10")) == text
 
 
+def test_a_choice_that_the_kubelet_had_made_is_told_as_such():
+    node = Node({0: {}, 1: {}}, gpu=4)
+    of_one = [id_ for id_, device in node.devices[GPU].items() if device.nodes == (1,)]
+    placement = node.place(GPU, 2, strategy="least-allocated", available=of_one)
+    assert why(placement) == "the kubelet offered devices of NUMA 1 only"
+
+
 device_ids = st.integers(0, 23).map(lambda number: DeviceId(f"d{number}"))
 
 

@@ -14,7 +14,7 @@ from numaplace.engine.hint import Hint
 from numaplace.engine.options import PolicyOptions
 from numaplace.engine.score import weighted_mean
 from numaplace.engine.select import select
-from numaplace.model.mask import nodes_of, width
+from numaplace.model.mask import nodes_of, union_of, width
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.model.topology import NumaTopology
 from numaplace.placement.candidates import candidate_masks
@@ -95,6 +95,7 @@ def place(
         structural=chosen.structural,
         rule=chosen.rule,
         candidates=chosen.candidates,
+        offered=chosen.offered,
         held=request.held,
         rest=chosen.together.rest,
         cpus=chosen.together.cpus,
@@ -141,6 +142,7 @@ class _Chosen:
     rule: Rule | None
     candidates: tuple[Candidate, ...]
     together: Together
+    offered: int = 0
 
 
 def _choose_mask(
@@ -179,7 +181,12 @@ def _choose_mask(
     )
     assert selection is not None  # noqa: S101 - there is at least one candidate and none is empty
     return _Chosen(
-        selection.chosen.mask, selection.structural.mask, selection.rule, tuple(candidates), together
+        selection.chosen.mask,
+        selection.structural.mask,
+        selection.rule,
+        tuple(candidates),
+        together,
+        union_of(counts),
     )
 
 

@@ -39,6 +39,7 @@ class Placement:
     """The answer and its reasons.
 
     ``mask`` is the chosen NUMA mask, ``structural`` what it would have been without scores; None = no mask.
+    ``offered`` is the mask of all NUMA nodes that offered devices are on.
     ``held`` is the mask of NUMA nodes that the asking container had devices on already (0 = none or unknown).
     ``rest`` is what the container has still to be given, if masks were passed over for the lack of it.
     ``cpus`` is the mask of NUMA nodes where its CPUs will be, if masks were passed over for that.
@@ -53,6 +54,7 @@ class Placement:
     structural: int | None = None
     rule: Rule | None = None
     candidates: tuple[Candidate, ...] = ()
+    offered: int = 0
     held: int = 0
     rest: Mapping[ResourceName, int] = field(default_factory=dict)
     cpus: int = 0

@@ -27,7 +27,10 @@ def why(placement: Placement) -> str:
         return "the offered devices have no NUMA node"
     chosen = numa_text(placement.mask)
     others = [candidate for candidate in placement.candidates if candidate.mask != placement.mask]
-    if not others:
+    if not others and placement.offered == placement.mask and width(placement.mask) == 1:
+        # Nothing else is free, or the Topology Manager has chosen: the kubelet does not say which.
+        sentence = f"the kubelet offered devices of {chosen} only"
+    elif not others:
         together = " together" if width(placement.mask) > 1 else ""
         sentence = f"only {chosen}{together} can hold the request"
     elif placement.rule is Rule.SCORE:
