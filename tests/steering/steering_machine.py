@@ -42,7 +42,7 @@ Withheld = Mapping[ResourceName, frozenset[int]]
 class Hardware:
     """A machine and its kubelet's configuration. ``cpus`` 0: no static CPU manager; ``memory`` 0 likewise.
 
-    One CPU and 1 GiB of each NUMA node are reserved besides.
+    One core and 1 GiB of each NUMA node are there besides; a CPU of the core and the memory are reserved.
     """
 
     nodes: int = 2
@@ -57,12 +57,13 @@ class Hardware:
     steerable: frozenset[ResourceName] = frozenset((GPU, VF))
     hints_over_all_nodes: bool = False
     nodes_of_a_socket: int = 1
+    threads: int = 1
 
     @property
     def topology(self) -> NumaTopology:
         first, cpus = 0, {}
         for node in range(self.nodes):
-            count = self.cpus[node] + 1 if self.cpus else 2
+            count = self.cpus[node] + self.threads if self.cpus else 2
             cpus[node] = frozenset(range(first, first + count))
             first += count
         return NumaTopology(tuple(range(self.nodes)), cpus)
@@ -72,7 +73,7 @@ class Hardware:
             return NoneCpuPolicy()
         topology = self.topology
         details = {
-            cpu: CpuDetail(node, node // self.nodes_of_a_socket, cpu, node)
+            cpu: CpuDetail(node, node // self.nodes_of_a_socket, cpu - (cpu - min(cpus)) % self.threads, node)
             for node, cpus in topology.cpus.items()
             for cpu in cpus
         }

@@ -52,9 +52,19 @@ def hardware(draw, *, even=False):
         policy=draw(st.sampled_from(POLICIES)),
         scope=draw(st.sampled_from(list(Scope))),
         options=PolicyOptions(prefer_closest=draw(st.booleans())),
+        cpu_options=draw(st.sampled_from(CPU_OPTIONS)),
+        threads=draw(st.sampled_from([1, 2])),
     )
 
 
+CPU_OPTIONS = [
+    CpuPolicyOptions(),
+    CpuPolicyOptions(full_pcpus_only=True),
+    CpuPolicyOptions(full_pcpus_only=True, prefer_uncore_cache=True),
+    CpuPolicyOptions(distribute_across_numa=True, strict_reservation=True),
+    CpuPolicyOptions(full_pcpus_only=True, distribute_across_numa=True),
+    CpuPolicyOptions(distribute_across_cores=True),
+]
 CONTAINERS = st.builds(
     lambda devices, compute: {**devices, **compute},
     st.dictionaries(st.sampled_from([GPU, VF, NIC]), st.integers(1, 3), min_size=0, max_size=2),

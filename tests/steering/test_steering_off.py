@@ -144,7 +144,7 @@ def test_every_reason_has_words():
     for reason in Reason:
         for harm in (None, *Harm):
             refusal = Refusal(
-                reason, frozenset({GPU}), shape=ONE, other=ONE, harm=harm, node=1, what="so it is"
+                reason, frozenset({GPU}), shape=ONE, other=ONE, harm=harm, mask=2, what="so it is"
             )
             assert refusal_text(refusal).startswith("example.com/gpu: ")
 

@@ -136,14 +136,14 @@ class AnyShape:
 
     def _checked(self, x: int, withheld: Withheld) -> Withheld | Refusal:
         if not withheld:
-            return Refusal(Reason.NOTHING_TO_GAIN, node=x)
+            return Refusal(Reason.NOTHING_TO_GAIN, mask=1 << x)
         if any(mask & self.kept.get(resource, 0) for resource, mask in withheld.items()):
-            return Refusal(Reason.UNDER_ADMISSION, node=x)
+            return Refusal(Reason.UNDER_ADMISSION, mask=1 << x)
         compute = set(self._dominance.compute)
         if CPU in compute and self._free(CPU, x) < self.headroom.cpus:
-            return Refusal(Reason.HEADROOM, node=x)
+            return Refusal(Reason.HEADROOM, mask=1 << x)
         if MEMORY in compute and self._free(MEMORY, x) < self.headroom.memory_bytes:
-            return Refusal(Reason.HEADROOM, node=x)
+            return Refusal(Reason.HEADROOM, mask=1 << x)
         return withheld
 
 

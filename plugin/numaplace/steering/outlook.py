@@ -34,6 +34,10 @@ PLAIN_MASK_PAIRS_PER_PREDICTION = 40
 grows with the square of the number of masks. On 8 NUMA nodes it takes most of the default budget."""
 
 
+ALLOCATION_COST = 15
+"""What it costs to take a container's CPUs as the CPU manager does."""
+
+
 class OutOfBudgetError(Exception):
     """More predictions were needed than allowed."""
 
@@ -212,6 +216,11 @@ class Outlook:
     def _smt_refuses(self, policy: StaticCpuPolicy, demand: Demand) -> bool:
         pod, state = demand.shape.pod(), self.state.cpu
         try:
+            if len(pod.containers) == 1 and not policy.options.distribute_across_numa:
+                # Enough are free: packed, they are found.
+                policy.check_smt_alignment(state, demand.cpus)
+                return False
+            self._budget.spend(ALLOCATION_COST * len(pod.containers))
             for container in pod.containers:
                 state = policy.allocate(state, pod, container, NO_AFFINITY)
         except AllocationError:

@@ -43,8 +43,8 @@ class Refusal:
     """A reason and what it is about.
 
     ``resources`` are those that stay exposed for it; empty: all. ``shape`` is the one that it fails for,
-    ``other`` the one that stands against it, ``harm`` what would be worse, ``node`` a NUMA node concerned,
-    ``what`` a clause where the reason alone says too little.
+    ``other`` the one that stands against it, ``harm`` what would be worse, ``mask`` the NUMA nodes
+    concerned (0: none), ``what`` a clause where the reason alone says too little.
     """
 
     reason: Reason
@@ -52,7 +52,7 @@ class Refusal:
     shape: Shape | None = None
     other: Shape | None = None
     harm: Harm | None = None
-    node: int | None = None
+    mask: int = 0
     what: str = ""
 
 

@@ -183,7 +183,7 @@ class Search:
             if mask & self._outlook.state.unsettled:
                 return self._refusal(Reason.UNDER_ADMISSION, shape=demand)
             if not self._has_headroom(demand, mask):
-                return self._refusal(Reason.HEADROOM, shape=demand)
+                return Refusal(Reason.HEADROOM, self.resources, shape=demand.shape, mask=mask)
         return None
 
     def _has_headroom(self, demand: Demand, mask: int) -> bool:

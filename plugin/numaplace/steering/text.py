@@ -79,11 +79,11 @@ def _several_sizes(refusal: Refusal) -> str:
 
 
 def _shape(shape: Shape | None) -> str:
-    return "a shape" if shape is None else shape_text(shape)
+    return "a request" if shape is None else shape_text(shape)
 
 
 def _node(refusal: Refusal) -> str:
-    return "the wanted NUMA node" if refusal.node is None else numa_text(1 << refusal.node)
+    return numa_text(refusal.mask) if refusal.mask else "the wanted NUMA node"
 
 
 _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
@@ -95,14 +95,14 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     Reason.NO_STRATEGY: lambda _: "no strategy is set",
     Reason.KUBELET_STRATEGY: lambda _: "the kubelet applies a strategy itself",
     Reason.ONE_NODE: lambda _: "the machine has one NUMA node",
-    Reason.NOTHING_STEERABLE: lambda _: "no known shape asks for a resource whose topology is ours to shape",
-    Reason.MIXED_STRATEGIES: lambda _: "shapes ask for resources of different strategies together",
+    Reason.NOTHING_STEERABLE: lambda _: "no known request is for one of numaplace's devices",
+    Reason.MIXED_STRATEGIES: lambda _: "requests name resources of different strategies together",
     Reason.SEVERAL_SIZES: _several_sizes,
     Reason.SHAPES_UNKNOWN: lambda _: (
-        "no shape is known, and pods of several sizes may come: declare steering.requests"
+        "no request is known, and pods of several sizes may come: declare steering.requests"
     ),
     Reason.OTHERS_MAY_COME: lambda _: (
-        "the shapes are learnt, and one that was not seen yet could be refused: declare steering.requests"
+        "the requests are learnt, and one that was not seen yet could be refused: declare steering.requests"
     ),
     Reason.NOTHING_TO_GAIN: lambda _: "the kubelet picks what the strategy wants by itself",
     Reason.CONFLICT: _conflict,
@@ -120,10 +120,10 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     Reason.FAILED: lambda one: f"the last attempt failed: {one.what}",
     Reason.TOO_MANY: lambda one: f"too much to predict: {one.what}",
     Reason.MAY_SPAN: lambda _: (
-        "no shape is known, and under this policy a request may span NUMA nodes: declare steering.requests"
+        "no request is known, and under this policy one may span NUMA nodes: declare steering.requests"
     ),
     Reason.NOT_DOMINANT: lambda _: (
-        "no shape is known, and no NUMA node is as good as every other one for all requests: "
+        "no request is known, and no NUMA node is as good as every other one for all requests: "
         "declare steering.requests"
     ),
 }

@@ -80,7 +80,8 @@ def unlisted_in(
     """
     for resource, ids in sorted(unlisted.items()):
         if ids and resource in snapshot.device_states:
-            return StateUnknown(f"the kubelet holds {len(ids)} {resource} for somebody that it does not list")
+            whom = "for somebody that it does not list"
+            return StateUnknown(f"the kubelet may hold {len(ids)} {resource} {whom}")
     return None
 
 

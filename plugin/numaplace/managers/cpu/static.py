@@ -156,9 +156,28 @@ class StaticCpuPolicy:
         held = state.assigned_bits.get(key)
         if held is not None:
             return state.with_reuse(pod.uid, held, leave=leave)
-        self._check_smt_alignment(state, wanted)
+        self.check_smt_alignment(state, wanted)
         bits = self._choose(state, wanted, affinity.mask, reusable=state.reusable(pod.uid))
         return state.with_assigned(key, bits).with_reuse(pod.uid, bits, leave=leave)
+
+    def check_smt_alignment(self, state: CpuState, wanted: int) -> None:
+        """Refuse what ``full-pcpus-only`` forbids (``enforceSMTAlignment``): raises ``AllocationError``."""
+        if not self.options.full_pcpus_only:
+            return
+        per_core = self.topology.cpus_per_core
+        if wanted % per_core:
+            raise AllocationError(
+                f"SMT alignment: {wanted} CPUs are no multiple of the {per_core} CPUs of a core",
+                reason=CpuRefusal.SMT_ALIGNMENT,
+            )
+        # CPUs that the pod's init containers left do not count here, upstream either.
+        free = (state.default_bits & ~self.reserved_cores_bits).bit_count()
+        if wanted > free:
+            raise AllocationError(
+                f"SMT alignment: {wanted} CPUs are needed in whole cores of {per_core}, {free} are free in "
+                "cores without reserved CPUs",
+                reason=CpuRefusal.SMT_ALIGNMENT,
+            )
 
     def remove(self, state: CpuState, pod: PodUid, container: str) -> CpuState:
         """Return the state after the container's end (``RemoveContainer``)."""
@@ -176,25 +195,6 @@ class StaticCpuPolicy:
                 exclusive=state.exclusive_bits,
             )
         }
-
-    def _check_smt_alignment(self, state: CpuState, wanted: int) -> None:
-        """Refuse what ``full-pcpus-only`` forbids (``enforceSMTAlignment``)."""
-        if not self.options.full_pcpus_only:
-            return
-        per_core = self.topology.cpus_per_core
-        if wanted % per_core:
-            raise AllocationError(
-                f"SMT alignment: {wanted} CPUs are no multiple of the {per_core} CPUs of a core",
-                reason=CpuRefusal.SMT_ALIGNMENT,
-            )
-        # CPUs that the pod's init containers left do not count here, upstream either.
-        free = (state.default_bits & ~self.reserved_cores_bits).bit_count()
-        if wanted > free:
-            raise AllocationError(
-                f"SMT alignment: {wanted} CPUs are needed in whole cores of {per_core}, {free} are free in "
-                "cores without reserved CPUs",
-                reason=CpuRefusal.SMT_ALIGNMENT,
-            )
 
     def _choose(self, state: CpuState, wanted: int, mask: int | None, *, reusable: int) -> int:
         """Return the CPUs: from the mask's nodes as far as they go, the rest anywhere (``allocateCPUs``)."""

@@ -1,0 +1,55 @@
+"""What a decision costs is bounded by its budget, whatever the kubelet's options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from numaplace.managers.admission import Scope
+from numaplace.managers.cpu.options import CpuPolicyOptions
+from numaplace.managers.cpu.static import StaticCpuPolicy
+from numaplace.model.names import CPU, MEMORY, Strategy
+from numaplace.steering.choose import SteeringSettings, choose
+from numaplace.steering.inflight import completions
+from numaplace.steering.outlook import ALLOCATION_COST
+from numaplace.steering.shape import Shape
+from steering_machine import GPU, Hardware, Machine, per_node, shape
+
+SETTINGS = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
+
+
+@dataclass(frozen=True)
+class _Counted(StaticCpuPolicy):
+    """Counts how often CPUs are taken, which is the dearest thing that a CPU manager does."""
+
+    taken = 0
+
+    def allocate(self, state, pod, container, affinity):
+        type(self).taken += 1
+        return super().allocate(state, pod, container, affinity)
+
+
+@pytest.mark.parametrize("containers", [1, 2])
+@pytest.mark.parametrize("distribute", [False, True])
+def test_taking_cpus_is_paid_for(distribute, containers, monkeypatch):
+    """Whole cores only, and as many states as shapes: one of them is under admission."""
+    options = CpuPolicyOptions(full_pcpus_only=True, distribute_across_numa=distribute)
+    hardware = Hardware(
+        4, (48,) * 4, (), {GPU: per_node(8, 8, 8, 8)}, cpu_options=options, threads=2, scope=Scope.POD
+    )
+    machine = Machine(hardware)
+    machine.create("p", shape(gpu=1, cpu=2))
+    node = hardware.steering_node()
+    cpu = node.cpu
+    counted = replace(
+        node, cpu=_Counted(cpu.topology, cpu.options, cpu.reserved_bits, cpu.reserved_cores_bits)
+    )
+    sizes = [shape(gpu=1, cpu=2 * number) for number in range(1, 24)]
+    states = completions(node, machine.state(), {GPU: 1}, mask=1, shapes=sizes)
+    assert len(states) > 20
+    more = [{CPU: 2, MEMORY: 1}] * (containers - 1)
+    shapes = [Shape.of(dict(one.total), *more) for one in sizes]
+    monkeypatch.setattr(_Counted, "taken", 0)
+    choose(counted, states, shapes, settings=SETTINGS)
+    assert containers > 1 or distribute or not _Counted.taken
+    assert _Counted.taken * ALLOCATION_COST <= SETTINGS.max_predictions
