@@ -95,6 +95,31 @@ async def test_a_freed_device_is_hidden_just_after_it_was_chosen(root, held_up, 
         assert home(site, await coming) == {0}
 
 
+async def test_what_was_hidden_just_after_the_choice_is_shown_again_before_the_question(
+    root, held_up, monkeypatch
+):
+    """The kubelet's offer is as old as the choice: it has all devices, of which one node's are wanted."""
+    site = steering_site(root)
+    async with site.kubelet, steered(site, steering={}) as served:
+        assert home(site, await placed(site, "p0", {VF: 1})) == {0}
+        await quiet(served)
+        looked, go = held_up()
+        prefer = Admitter._prefer
+
+        async def shown_again(self, step, *, container):
+            served.node._steerer.reset()
+            await until(lambda: not hidden(site, VF))
+            return await prefer(self, step, container=container)
+
+        monkeypatch.setattr(Admitter, "_prefer", shown_again)
+        coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
+        await looked.wait()
+        assert await served.node._steerer._exposure.change({VF: frozenset({0})})
+        await until(lambda: hidden(site, VF) == {0})
+        go.set()
+        assert home(site, await coming) == {0}
+
+
 async def quiet_lists(served):
     """Wait until Lists have shown the pods unchanged for a while."""
     await until(lambda: served.node._steerer._pace.quiet, "Lists without a change")

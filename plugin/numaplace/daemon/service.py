@@ -12,6 +12,7 @@ from typing import Protocol
 from numaplace.daemon.changes import ChangeWatch
 from numaplace.daemon.confirmation import is_shown
 from numaplace.daemon.decide import Ask, Decider, DecisionSettings
+from numaplace.daemon.hidden import LOOK_SECONDS, HiddenDevices
 from numaplace.daemon.keeper import Keeper
 from numaplace.daemon.logs import EventLog
 from numaplace.devices.inventory import Inventory, InventoryChange
@@ -23,25 +24,14 @@ from numaplace.model.device import ContainerEdits, Device, combine
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.model.podresources import Allocatable
 from numaplace.placement.index import index_devices
-from numaplace.steering.shaping import is_mixed, looked_at, published_nodes
+from numaplace.steering.shaping import published_nodes
 
 SETTLE_SECONDS = 2.0
 """Time to the next look when a device has changed and the change is not believed yet."""
 
-LOOK_SECONDS = 1.0
-"""Longer than from the Topology Manager's look at a container to the question which devices it gets."""
-
 
 def _shown(device: Device, nodes: tuple[int, ...]) -> Device:
     return device if nodes == device.nodes else replace(device, nodes=nodes)
-
-
-def _hidden(devices: Sequence[Device], published: Sequence[Device]) -> dict[DeviceId, tuple[int, ...]]:
-    return {
-        real.id: real.nodes
-        for real, shown in zip(devices, published, strict=True)
-        if real.nodes and not shown.nodes
-    }
 
 
 class Steering(Protocol):
@@ -102,9 +92,7 @@ class ResourceService:
         self._inventory = Inventory()
         self._board = DeviceBoard()
         self._real: tuple[Device, ...] = ()
-        # What is published without topology now, with its NUMA nodes; decisions ask for it each time.
-        self._hidden: Mapping[DeviceId, tuple[int, ...]] = {}
-        self._withheld_last: tuple[frozenset[int], float] = (frozenset(), 0.0)
+        self._hidden = HiddenDevices()
         self._answered: tuple[frozenset[DeviceId], float] = (frozenset(), 0.0)
         self._index = index_devices(())
         self._told: frozenset[LeftOut | str] = frozenset()
@@ -135,6 +123,8 @@ class ResourceService:
                 yield follower
         finally:
             if not self._board.followed:
+                # What comes next follows no question of before.
+                self._answered = (frozenset(), 0.0)
                 self._steering.kubelet_lost()
 
     def written(self, follower: Follower, version: int) -> None:
@@ -147,12 +137,10 @@ class ResourceService:
         """Answer GetPreferredAllocation."""
         self._steering.active()
         asked_at_seconds = self._clock()
-        nodes, withheld_at_seconds = self._withheld_last
         hidden = self._hidden
-        lately = asked_at_seconds - withheld_at_seconds < LOOK_SECONDS
-        mixed = is_mixed(available, must_include, hidden=hidden)
-        if (mixed and self._steering.lost_alignment(self._resource)) or (nodes and lately):
-            available = tuple(looked_at(available, must_include, size, hidden=hidden, nodes=nodes))
+        lost = hidden.mixes(available, must_include) and self._steering.lost_alignment(self._resource)
+        if lost or hidden.changed_since(asked_at_seconds - LOOK_SECONDS):
+            available = tuple(hidden.looked_at(available, must_include, size))
         answer = await self._decider.decide(
             Ask(self._resource, available, must_include, size, self._index, self._settings())
         )
@@ -188,7 +176,7 @@ class ResourceService:
 
         Return whether the list is another one now.
         """
-        before, hidden = self._board.current, self._hidden
+        before = self._board.current
         devices = self._real
         if withheld:
             devices = tuple(
@@ -196,10 +184,7 @@ class ResourceService:
                 for device in devices
             )
         self._board.publish(before.replaced_by(devices))
-        self._hidden = _hidden(self._real, devices) if withheld else {}
-        newly = {node for one in self._hidden.keys() - hidden.keys() for node in self._hidden[one]}
-        if newly:
-            self._withheld_last = (withheld & newly, self._clock())
+        self._hidden.published(self._real, devices, withheld=withheld, now_seconds=self._clock())
         return self._board.current is not before
 
     async def delivered(self, timeout_seconds: float) -> bool:
@@ -212,7 +197,7 @@ class ResourceService:
 
     def withheld_per_node(self) -> Mapping[int, int]:
         """Return how many devices of each NUMA node are published without topology now."""
-        return Counter(node for nodes in self._hidden.values() for node in nodes)
+        return Counter(node for nodes in self._hidden.now.values() for node in nodes)
 
     async def rescan(self) -> None:
         """Look at the host once, and publish what changed."""
