@@ -110,9 +110,8 @@ class GrantFollower:
         shapes = self._facts.shapes(node, settings)
         grant = GrantSeen(resource, ids, self._keeper.granted_to(resource, len(ids), specs=specs))
         started = self._clock()
-        unseen = why_unknown(
-            snapshot, node, unlisted=self._keeper.unlisted, specs=specs, but=self._keeper.moving
-        )
+        unlisted = self._keeper.unshown(but=(resource, ids))
+        unseen = why_unknown(snapshot, node, unlisted=unlisted, specs=specs, but=self._keeper.moving)
         if unseen is None:
             decided = grant_decision(
                 node, snapshot, grant, shapes=shapes, settings=settings.choice, withheld=withheld

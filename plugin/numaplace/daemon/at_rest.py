@@ -53,7 +53,7 @@ class AtRest:
         """Return the present."""
         return cls(
             view=keeper.view,
-            unlisted=keeper.unlisted,
+            unlisted=keeper.unshown() if pace.quiet else keeper.unlisted,
             node=node,
             shapes=shapes,
             quiet=pace.quiet,

@@ -140,6 +140,19 @@ class Keeper:
         """The devices that the kubelet may hold for somebody, though List does not show them."""
         return self._unlisted.held(self._ledger.in_flight())
 
+    def unshown(self, *, but: tuple[ResourceName, frozenset[DeviceId]] | None = None) -> InUse:
+        """Return ``unlisted``, and what was granted before a List that should show it and does not.
+
+        It is an init container's, or of an admission that has failed since, and free again: which of both
+        cannot be told. ``but`` are the devices of the container under admission; with one there, or after a
+        while without any, whatever else was granted should be shown.
+        """
+        found = dict(self.unlisted)
+        for resource, ids in self._ledger.in_flight().items():
+            if left := ids.difference(but[1] if but and but[0] == resource else ()):
+                found[resource] = found.get(resource, frozenset()) | left
+        return found
+
     def kubelet_restarted(self) -> None:
         """Forget who was done with admission: a restarted kubelet admits all pods again."""
         self._unlisted = UnlistedLog()

@@ -155,6 +155,10 @@ class Steerer:
                     await self._follow(resource, frozenset(ids), settings, since_seconds=since_seconds)
         except NoSetError as error:
             self._failed(error.reason, str(error))
+        except asyncio.CancelledError:
+            # The kubelet, or our server, has given up the call; perhaps half of a change had been sent.
+            self._expose(refused(Reason.UNDER_ADMISSION))
+            raise
         except TimeoutError:
             self._failed(SteeringFailure.DEADLINE, f"no set within {settings.deadline_seconds} s")
         except Exception as exc:  # noqa: BLE001 - an error would fail the pod
@@ -194,8 +198,12 @@ class Steerer:
             self._expose(refused(Reason.STATE_UNKNOWN, Passing.STOPPED))
 
     async def _look(self) -> None:
-        settings = self._settings()
+        """Get what is to be known first: from there on all is of one moment, the settings, too."""
         await self._facts.ask()
+        settings = self._settings()
+        if settings.on and self._standstill.off(settings) is None:
+            await self._pace.ask_for_list()
+            settings = self._settings()
         if not settings.on:
             self._facts.idle()
             self._expose(Decided(SteeringDecision()), tell=False)
@@ -203,14 +211,13 @@ class Steerer:
             return
         held = self._standstill.off(settings)
         if held is None:
-            await self._pace.ask_for_list()
             self._standstill.read()
             held = self._standstill.why()
         if held is not None:
             if held != self._decided or self._exposure.withheld:
                 self._expose(held)
             return
-        await self._decide_at_rest(self._settings())
+        await self._decide_at_rest(settings)
 
     async def _decide_at_rest(self, settings: SteerSettings) -> None:
         node = self.kubelet_node()
@@ -274,7 +281,11 @@ class Steerer:
             self._pace.expect()
             decided, basis = refused(Reason.UNDER_ADMISSION), None
         self._decided, self._shapes, self._basis = decided, shapes, basis
-        if not await self._exposure.change(decided.decision.withheld, freed_too=freed_too):
+        taken = await self._exposure.change(decided.decision.withheld, freed_too=freed_too)
+        if self._decided is not decided:
+            # Another decision has come meanwhile, a failure perhaps: this one says nothing of it.
+            return
+        if not taken:
             raise NoSetError(SteeringFailure.UNDELIVERED, "the kubelet did not take a device list in time")
         self._retry_at = self._clock()
         self._log.worked()

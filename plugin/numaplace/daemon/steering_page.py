@@ -117,16 +117,17 @@ def _refusal(refusal: Refusal) -> dict[str, Any]:
 def _outlook(outlook: ShapeOutlook) -> dict[str, Any]:
     return {
         "containers": [dict(container) for container in outlook.shape.containers],
-        "stock": _prediction(outlook.stock),
-        "wanted": _prediction(outlook.wanted),
-        "steered": _prediction(outlook.steered),
+        "stock": _prediction(outlook.stock, outlook.scores),
+        "wanted": _prediction(outlook.wanted, outlook.scores),
+        "steered": _prediction(outlook.steered, outlook.scores),
         "text": outlook_text(outlook),
     }
 
 
-def _prediction(prediction: Prediction) -> dict[str, Any]:
+def _prediction(prediction: Prediction, scores: Mapping[int, int]) -> dict[str, Any]:
     return {
         "admitted": prediction.admitted,
         "reason": prediction.reason,
         "numaNodes": None if prediction.mask is None else list(nodes_of(prediction.mask)),
+        "score": scores.get(prediction.mask or 0),
     }

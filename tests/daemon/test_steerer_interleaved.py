@@ -1,0 +1,190 @@
+"""What happens while the steerer waits for somebody: what it said or sent before must not stand wrongly."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from numaplace.model.names import DeviceId
+from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
+from test_steerer_histories import DEVICES, GPU, VF, World
+
+AT_REST = (("list", 0), ("wait", 2), ("list", 0), ("grant", 0), ("list", 0), ("wait", 4), ("list", 0))
+
+
+async def after(*steps):
+    world = World()
+    for what, number in steps:
+        await world.step(what, number)
+    return world
+
+
+@pytest.fixture
+async def world():
+    """A node at rest, with one GPU of NUMA node 0 in use and the others of it without topology."""
+    made = await after(*AT_REST)
+    assert made.published[GPU].withheld == {0}
+    return made
+
+
+def published_from_now(world):
+    """Whatever is withheld from now on, with what the settings say at that moment."""
+    sent = []
+    for one in world.published.values():
+        publish = one.publish
+
+        def noted(withheld, *, in_use, publish=publish):
+            sent.append((world.settings.on, withheld))
+            return publish(withheld, in_use=in_use)
+
+        one.publish = noted
+    return sent
+
+
+def delivery_held_up(world):
+    """Lists are not taken before the event is set."""
+    go = asyncio.Event()
+
+    async def wait(timeout_seconds):
+        await go.wait()
+        return True
+
+    for one in world.published.values():
+        one.delivered = wait
+    return go
+
+
+async def until_held_up(task):
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not task.done()
+
+
+def reasons(world):
+    return {one.reason.value for one in world.steerer.status().decision.refusals}
+
+
+@pytest.mark.parametrize("during", ["list", "configuration"])
+async def test_switched_off_while_something_is_asked_for(world, during):
+    """From then on nothing is withheld, not for a moment."""
+    live, find = world.live, world.find
+
+    def reload():
+        world.settings = replace(world.settings, on=False)
+        world.steerer.reset()
+
+    async def listed(*, timeout_seconds):
+        reload()
+        await live(timeout_seconds=timeout_seconds)
+
+    async def found():
+        reload()
+        return await find()
+
+    if during == "list":
+        world.live = listed
+        world.steerer.reset()
+        world.steerer._pace.expect()
+    else:
+        world.steerer._facts._find = found
+        world.steerer._facts._asked_at = None
+    world.now += 1
+    sent = published_from_now(world)
+    await world.steerer._look()
+    assert not world.settings.on
+    assert not [withheld for on, withheld in sent if withheld and not on]
+
+
+async def test_switched_on_while_the_configuration_is_asked_for(world):
+    """Nothing else has to happen for it to be decided on."""
+    find, on = world.find, world.settings
+    world.settings = replace(on, on=False)
+    world.steerer.reset()
+    await world.steerer._look()
+
+    async def found():
+        world.settings = on
+        world.steerer.reset()
+        return await find()
+
+    world.steerer._facts._find = found
+    world.steerer._facts._asked_at = None
+    await world.live(timeout_seconds=1)
+    await world.steerer._look()
+    assert world.published[GPU].withheld == {0}
+
+
+async def test_a_failure_is_not_over_because_an_older_list_was_taken(world):
+    world.steerer.reset()
+    go = delivery_held_up(world)
+    look = asyncio.create_task(world.steerer._look())
+    await until_held_up(look)
+    assert world.steerer.lost_alignment(GPU)
+    go.set()
+    await look
+    assert reasons(world) == {"failed"}
+    assert world.log.events("steering works again") == []
+
+
+async def test_an_allocate_that_is_given_up_leaves_what_is_said(world):
+    """Its set goes out in two steps, for the resources change in opposite directions."""
+    del world.pods["p0"]
+    ids = frozenset((DEVICES[VF][0].id,))
+    world.pods["p1"] = PodUse("default", "p1", (ContainerUse("c"),))
+    world.keeper.granted(VF, tuple(ids))
+    world.now += 0.001
+    await world.live(timeout_seconds=1)
+    go = delivery_held_up(world)
+    call = asyncio.create_task(world.steerer.granted(VF, ids, since_seconds=world.now))
+    await until_held_up(call)
+    assert world.steerer.status().decision.withheld == {VF: {0}}
+    call.cancel()
+    await asyncio.wait({call})
+    assert call.cancelled()
+    world.check()
+    go.set()
+    await world.steerer._look()
+    world.check()
+
+
+def failed(world, name, resource, device):
+    """An admission that fails just after our answer, for another plugin's resource: the pod is gone."""
+    world.now += 0.01
+    world.steerer.active()
+    world.pods[name] = PodUse("default", name, (ContainerUse("c"),))
+    world.keeper.granted(resource, (device,))
+    return frozenset((device,))
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+async def test_devices_of_an_admission_that_failed_may_be_free(quiet):
+    """Nobody shows them: a set is not to rest upon their being in use."""
+    world = await after(("list", 0), ("wait", 2), ("list", 0))
+    used = tuple(one.id for one in DEVICES[GPU][:2])
+    world.pods["old"] = PodUse("default", "old", (ContainerUse("c", (DeviceBlock(GPU, used),)),))
+    await world.live(timeout_seconds=1)
+    ids = failed(world, "p", VF, DEVICES[VF][0].id)
+    await world.steerer.granted(VF, ids, since_seconds=world.now)
+    del world.pods["p"]
+    if quiet:
+        for _ in range(3):
+            world.now += 1.1
+            await world.live(timeout_seconds=1)
+            await world.steerer._look()
+    else:
+        world.now += 0.01
+        device = DeviceId(DEVICES[GPU][3].id)
+        world.steerer.active()
+        world.pods["next"] = PodUse("default", "next", (ContainerUse("c"),))
+        world.keeper.granted(GPU, (device,))
+        await world.steerer.granted(GPU, {device}, since_seconds=world.now)
+    assert {one.withheld for one in world.published.values()} == {frozenset()}
+    (refusal,) = world.steerer.status().decision.refusals
+    assert refusal.what == f"the kubelet may hold 1 {VF} for somebody that it does not list"
+    for _ in range(3):
+        world.now += 16
+        await world.live(timeout_seconds=1)
+        await world.steerer._look()
+    assert world.published[GPU].withheld == {0}, "it is as if nothing had been"
+    world.check()
