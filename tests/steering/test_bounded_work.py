@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+from numaplace.engine.options import PolicyName
 from numaplace.managers.admission import Scope
 from numaplace.managers.cpu.options import CpuPolicyOptions
 from numaplace.managers.cpu.static import StaticCpuPolicy
-from numaplace.model.names import CPU, MEMORY, Strategy
+from numaplace.model.names import CPU, MEMORY, ResourceName, Strategy
+from numaplace.steering import outlook
 from numaplace.steering.choose import SteeringSettings, choose
 from numaplace.steering.inflight import completions
 from numaplace.steering.outlook import ALLOCATION_COST
+from numaplace.steering.predict import predict
 from numaplace.steering.shape import Shape
 from steering_machine import GPU, Hardware, Machine, per_node, shape
 
@@ -53,3 +56,27 @@ def test_taking_cpus_is_paid_for(distribute, containers, monkeypatch):
     choose(counted, states, shapes, settings=SETTINGS)
     assert containers > 1 or distribute or not _Counted.taken
     assert _Counted.taken * ALLOCATION_COST <= SETTINGS.max_predictions
+
+
+@pytest.mark.parametrize(("resources", "most"), [(2, 10), (8, 3)])
+def test_a_merge_of_more_resources_costs_more(resources, most, monkeypatch):
+    """On six NUMA nodes one of eight resources takes some 15 ms, a third of what a decision may take."""
+    names = [ResourceName(f"example.com/r{number}") for number in range(resources)]
+    hardware = Hardware(
+        6,
+        (),
+        (),
+        dict.fromkeys(names, per_node(*[2] * 6)),
+        policy=PolicyName.BEST_EFFORT,
+        steerable=frozenset(names),
+    )
+    machine = Machine(hardware)
+    # Nowhere is a pair of each resource left together.
+    for node in range(6):
+        others = dict.fromkeys(names, frozenset(range(6)) - {node})
+        machine.create(f"p{node}", Shape.of({names[node % 2]: 1}), withheld=others)
+    shapes = [Shape.of({**dict.fromkeys(names, 2), names[0]: 2 + number}) for number in range(5)]
+    calls = []
+    monkeypatch.setattr(outlook, "predict", lambda *args, **kw: calls.append(args) or predict(*args, **kw))
+    choose(hardware.steering_node(), machine.states(), shapes, settings=SETTINGS)
+    assert len(calls) <= most

@@ -278,13 +278,18 @@ class _Steering:
             withheld={resource: frozenset(nodes_of(masks[resource])) for resource in sorted(masks)},
             refusals=tuple(one for one in found if isinstance(one, Refusal)),
             shapes=tuple(
-                ShapeOutlook(
-                    demand.shape,
-                    stock=outlook.outcome(demand),
-                    wanted=outlook.wanted(demand),
-                    steered=outlook.outcome(demand, masks),
-                )
-                for outlook, demands in searched
-                for demand in demands
+                _told(outlook, demand, masks) for outlook, demands in searched for demand in demands
             ),
         )
+
+
+def _told(outlook: Outlook, demand: Demand, withheld: Withheld) -> ShapeOutlook:
+    stock, wanted = outlook.outcome(demand), outlook.wanted(demand)
+    differing = () if stock.mask == wanted.mask else (wanted.mask, stock.mask)
+    return ShapeOutlook(
+        demand.shape,
+        stock=stock,
+        wanted=wanted,
+        steered=outlook.outcome(demand, withheld),
+        scores={mask: score for mask in differing if mask and (score := outlook.score(demand, mask))},
+    )

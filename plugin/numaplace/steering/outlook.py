@@ -31,7 +31,8 @@ from numaplace.steering.tables import Offer, Tables
 PLAIN_COST = 120
 PLAIN_MASK_PAIRS_PER_PREDICTION = 40
 """What a plain prediction costs in fast ones of 20 µs (measured): its managers, and the merge, which
-grows with the square of the number of masks. On 8 NUMA nodes it takes most of the default budget."""
+grows with the square of the number of masks, for each resource. On 8 NUMA nodes that is beyond the default
+budget."""
 
 
 ALLOCATION_COST = 15
@@ -75,8 +76,7 @@ class Outlook:
         self._node = node
         self._strategic = strategic
         self._budget = budget
-        masks = (1 << len(node.topology.nodes)) - 1
-        self._plain_cost = PLAIN_COST + masks * masks // PLAIN_MASK_PAIRS_PER_PREDICTION
+        self._masks = (1 << len(node.topology.nodes)) - 1
         self._single = node.policy == PolicyName.SINGLE_NUMA_NODE
         self._static = node.cpu if isinstance(node.cpu, StaticCpuPolicy) else None
         self._by_socket = self._static is not None and self._static.options.align_by_socket
@@ -111,7 +111,7 @@ class Outlook:
         if not touched or not any(self._is_plain(demand, one) for one in (withheld, NOTHING_WITHHELD)):
             return None
         node = replace(self._node, hints_over_all_nodes=True)
-        self._budget.spend(2 * self._plain_cost)
+        self._budget.spend(2 * self._plain_cost(demand))
         before = predict(node, self.state, demand.shape)
         return harm(predict(node, self.state, demand.shape, withheld=withheld), instead_of=before)
 
@@ -125,15 +125,21 @@ class Outlook:
             )
         return found
 
+    def score(self, demand: Demand, mask: int) -> int:
+        """Return the score that ``wanted`` compares the mask by; 0: none."""
+        return self._score(demand, mask, self._scored)
+
     def foresee(self, demands: Iterable[Demand]) -> None:
         """Raise ``OutOfBudgetError`` at once where what the shapes need at least goes beyond the budget.
 
         That is a plain prediction without and one with the strategy, for each that needs them.
         """
-        self._budget.demand(2 * self._plain_cost * sum(map(self._needs_plain, demands)))
+        plain = [demand for demand in demands if self._is_plain(demand, NOTHING_WITHHELD)]
+        self._budget.demand(2 * sum(map(self._plain_cost, plain)))
 
-    def _needs_plain(self, demand: Demand) -> bool:
-        return self._is_plain(demand, NOTHING_WITHHELD)
+    def _plain_cost(self, demand: Demand) -> int:
+        resources = len(demand.devices) + len(demand.memory) + bool(demand.cpus)
+        return PLAIN_COST + resources * self._masks**2 // PLAIN_MASK_PAIRS_PER_PREDICTION
 
     def _is_plain(self, demand: Demand, withheld: Withheld) -> bool:
         if self._never_fits(demand):
@@ -271,6 +277,6 @@ class Outlook:
     def _plain(self, demand: Demand, withheld: Withheld, options: PolicyOptions) -> Prediction:
         if self._node.policy == PolicyName.BEST_EFFORT:
             # A set that leads here takes two more (``worse``): what cannot be finished is not begun.
-            self._budget.demand(3 * self._plain_cost)
-        self._budget.spend(self._plain_cost)
+            self._budget.demand(3 * self._plain_cost(demand))
+        self._budget.spend(self._plain_cost(demand))
         return predict(self._node, self.state, demand.shape, withheld=withheld, options=options)

@@ -58,12 +58,17 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ShapeOutlook:
-    """What becomes of one unit of a known shape: without steering, by the strategy, and as decided."""
+    """What becomes of one unit of a known shape: without steering, by the strategy, and as decided.
+
+    ``scores`` are those of the masks where the strategy wants it and where it would go without steering, if
+    these differ and have one (KEP-6007): the reason for it.
+    """
 
     shape: Shape
     stock: Prediction
     wanted: Prediction
     steered: Prediction
+    scores: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,17 @@ def outlook_text(outlook: ShapeOutlook) -> str:
         beside.append(f"without steering {stock}")
     if wanted != steered:
         beside.append(f"the strategy wants {wanted}")
+    if beside and outlook.scores:
+        beside.append(_scores(outlook.scores))
     return f"{text} ({'; '.join(beside)})" if beside else text
+
+
+def _scores(scores: Mapping[int, int]) -> str:
+    """Return ``NUMA 1 scores 12, NUMA 0 37``."""
+    told = ("" if number else "scores " for number in range(len(scores)))
+    return ", ".join(
+        f"{numa_text(mask)} {verb}{score}" for verb, (mask, score) in zip(told, scores.items(), strict=True)
+    )
 
 
 def _where(prediction: Prediction) -> str:
