@@ -13,6 +13,7 @@ from numaplace.model.topology import NumaTopology
 from numaplace.placement.index import index_devices
 from numaplace.placement.place import PlacementRequest, place
 from numaplace.state.snapshot import build_snapshot
+from numaplace.steering.reasons import Unsteered
 from numaplace.steering.text import steered_text
 
 VF, NIC = ResourceName("intel.com/vf"), ResourceName("vendor.com/nic")
@@ -117,8 +118,12 @@ def test_what_steering_changed_comes_before_what_was_left_to_choose() -> None:
 
     def steered(resource: ResourceName, found: object, mask: int) -> str:
         assert (resource, found) == (VF, ids)
-        return steered_text(mask, instead_of=0b01, strategy=Strategy.LEAST_ALLOCATED)
+        return steered_text(
+            mask, instead_of=Unsteered(0b01, {0b10: 12, 0b01: 37}), strategy=Strategy.LEAST_ALLOCATED
+        )
 
     pod = use((VF, ids))
     (note,) = notes_of(pod, SPEC, ours={VF}, snapshot=snapshot(BUSY, pod), answers=answers, steered=steered)
-    assert note.message.endswith("intel.com/vf: steered: NUMA 1 instead of NUMA 0 (least-allocated)")
+    assert note.message.endswith(
+        "intel.com/vf: steered: NUMA 1 instead of NUMA 0 (least-allocated: NUMA 1 scores 12, NUMA 0 37)"
+    )

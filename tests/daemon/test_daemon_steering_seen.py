@@ -82,7 +82,7 @@ async def test_the_log_says_what_steering_changed(site: Site) -> None:
         (line,) = await until(lambda: served.log.events("steered"))
     assert line["ids"] == list(admission.containers["main"][GPU])
     assert (line["numa"], line["instead_of"]) == ((1,), (0,))
-    assert line["why"] == "steered: NUMA 1 instead of NUMA 0 (least-allocated)"
+    assert line["why"] == "steered: NUMA 1 instead of NUMA 0 (least-allocated: NUMA 1 scores 1, NUMA 0 25)"
 
 
 async def test_the_event_says_it_too_and_only_where_it_is_so(site: Site) -> None:
@@ -99,7 +99,9 @@ async def test_the_event_says_it_too_and_only_where_it_is_so(site: Site) -> None
                 assert (await placed(site, name, {GPU: 1})).admitted
                 messages.append(await until(lambda who=name: message_for(api, who)))
     assert "steered" not in messages[0]
-    assert messages[1].endswith("nvidia.com/gpu: steered: NUMA 1 instead of NUMA 0 (least-allocated)")
+    assert messages[1].endswith(
+        "nvidia.com/gpu: steered: NUMA 1 instead of NUMA 0 (least-allocated: NUMA 1 scores 1, NUMA 0 25)"
+    )
 
 
 def message_for(api: FakeApiServer, pod: str) -> str:

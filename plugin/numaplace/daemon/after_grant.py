@@ -28,8 +28,7 @@ from numaplace.steering.moment import (
     refused,
 )
 from numaplace.steering.node import SteeringNode
-from numaplace.steering.prediction import Prediction
-from numaplace.steering.reasons import Reason
+from numaplace.steering.reasons import Reason, Unsteered
 from numaplace.steering.unseen import why_unknown
 
 LIVE_SHARE = 0.5
@@ -81,8 +80,8 @@ class GrantFollower:
         """Forget what was noted of an earlier grant of these devices."""
         self._steered.forget(resource, ids)
 
-    def stock(self, resource: ResourceName, ids: frozenset[DeviceId]) -> Prediction | None:
-        """Return what the kubelet would have done without steering, where a grant is on other nodes."""
+    def stock(self, resource: ResourceName, ids: frozenset[DeviceId]) -> Unsteered | None:
+        """Return where the kubelet would have placed a grant without steering, if that is elsewhere."""
         return self._steered.stock(resource, ids)
 
     async def decide(

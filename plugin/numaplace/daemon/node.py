@@ -219,7 +219,7 @@ class Node:
         stock = self._steerer.steered(resource, ids)
         if stock is None or resource not in self._settings:
             return ""
-        return steered_text(mask, instead_of=stock.mask, strategy=self._settings[resource].options.strategy)
+        return steered_text(mask, instead_of=stock, strategy=self._settings[resource].options.strategy)
 
     @property
     def _cluster_tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:

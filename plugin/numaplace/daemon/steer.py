@@ -37,8 +37,7 @@ from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.steering.arriving import upsets
 from numaplace.steering.moment import Decided, ShapesInForce, refused
 from numaplace.steering.node import SteeringNode
-from numaplace.steering.prediction import Prediction
-from numaplace.steering.reasons import Reason, SteeringDecision
+from numaplace.steering.reasons import Reason, SteeringDecision, Unsteered
 
 RETRY_SECONDS = 5.0
 """A set that could not be delivered is tried again after this time."""
@@ -167,8 +166,8 @@ class Steerer:
             self._pace.active()
             self._wake.set()
 
-    def steered(self, resource: ResourceName, ids: Collection[DeviceId]) -> Prediction | None:
-        """Return what the kubelet would have done without steering, where a grant is on other nodes."""
+    def steered(self, resource: ResourceName, ids: Collection[DeviceId]) -> Unsteered | None:
+        """Return where the kubelet would have placed a grant without steering, if that is elsewhere."""
         return self._follower.stock(resource, frozenset(ids))
 
     def kubelet_node(self) -> SteeringNode:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.predict import predict
-from numaplace.steering.prediction import Prediction
-from numaplace.steering.reasons import SteeringDecision
+from numaplace.steering.reasons import SteeringDecision, Unsteered
 from numaplace.steering.shape import Shape
 from numaplace.steering.state import SteeringState
 
@@ -32,7 +31,7 @@ class SteeredGrants:
     """The latest grants that were made while topology of their resource was withheld."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[Granted, Prediction | None] = OrderedDict()
+        self._found: OrderedDict[Granted, Unsteered | None] = OrderedDict()
 
     def forget(self, resource: ResourceName, ids: Collection[DeviceId]) -> None:
         """Forget an earlier grant of these devices: they are granted anew."""
@@ -40,7 +39,7 @@ class SteeredGrants:
 
     def note(
         self, resource: ResourceName, ids: Collection[DeviceId], *, mask: int, basis: Basis
-    ) -> Prediction | None:
+    ) -> Unsteered | None:
         """Remember a grant on the NUMA nodes of ``mask``; return ``stock`` of it."""
         stock = stock_of(resource, len(ids), mask=mask, basis=basis)
         key = (resource, frozenset(ids))
@@ -50,16 +49,16 @@ class SteeredGrants:
             self._found.popitem(last=False)
         return stock
 
-    def stock(self, resource: ResourceName, ids: Collection[DeviceId]) -> Prediction | None:
-        """Return what the kubelet would have done without steering, where that is something else."""
+    def stock(self, resource: ResourceName, ids: Collection[DeviceId]) -> Unsteered | None:
+        """Return where the kubelet would have placed it without steering, if that is elsewhere."""
         return self._found.get((resource, frozenset(ids)))
 
 
-def stock_of(resource: ResourceName, count: int, *, mask: int, basis: Basis) -> Prediction | None:
-    """Return the prediction without steering for the grant, if it is on other NUMA nodes.
+def stock_of(resource: ResourceName, count: int, *, mask: int, basis: Basis) -> Unsteered | None:
+    """Return where the grant would be without steering, if that is on other NUMA nodes.
 
-    Of the known shapes it is the one that asks for as many, and was predicted there; with none known, that of
-    a pod which asks for nothing else.
+    That is the prediction for the known shape that asks for as many, and was predicted to be there; with none
+    known, for a pod which asks for nothing else.
     """
     known = [
         outlook
@@ -68,12 +67,13 @@ def stock_of(resource: ResourceName, count: int, *, mask: int, basis: Basis) -> 
         and outlook.steered.mask is not None
         and not mask & ~outlook.steered.mask
     ]
+    scores: Mapping[int, int] = {}
     if known:
-        stock = known[0].stock
+        stock, scores = known[0].stock, known[0].scores
     elif basis.decision.shapes:
         return None
     else:
         stock = predict(basis.node, basis.state, Shape.of({resource: count}))
     if not mask or not stock.admitted or stock.mask is None or not mask & ~stock.mask:
         return None
-    return stock
+    return Unsteered(stock.mask, scores)

@@ -10,8 +10,7 @@ from numaplace.metrics.labels import SteeringFailure
 from numaplace.model.device import natural_key
 from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, ResourceName, Strategy
-from numaplace.steering.prediction import Prediction
-from numaplace.steering.reasons import Reason, SteeringDecision
+from numaplace.steering.reasons import Reason, SteeringDecision, Unsteered
 from numaplace.steering.text import decision_lines, refusal_text, steered_text
 
 COME_AND_GO = frozenset(
@@ -66,7 +65,7 @@ class SteeringLog:
         ids: Collection[DeviceId],
         *,
         mask: int,
-        stock: Prediction,
+        stock: Unsteered,
         strategy: Strategy,
     ) -> None:
         """Tell of devices on other NUMA nodes than the kubelet would have chosen by itself."""
@@ -75,8 +74,8 @@ class SteeringLog:
             resource=resource,
             ids=sorted(ids, key=natural_key),
             numa=nodes_of(mask),
-            instead_of=None if stock.mask is None else nodes_of(stock.mask),
-            why=steered_text(mask, instead_of=stock.mask, strategy=strategy),
+            instead_of=nodes_of(stock.mask),
+            why=steered_text(mask, instead_of=stock, strategy=strategy),
         )
 
     def failed(self, reason: SteeringFailure, what: str, exc: BaseException | None) -> None:

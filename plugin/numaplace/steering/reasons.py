@@ -72,6 +72,14 @@ class ShapeOutlook:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsteered:
+    """Where a grant would be without steering, if that is elsewhere; ``scores`` as in ``ShapeOutlook``."""
+
+    mask: int
+    scores: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class SteeringDecision:
     """Which free devices are to show no topology: those that touch one of the named NUMA nodes.
 
