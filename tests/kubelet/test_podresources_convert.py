@@ -173,6 +173,24 @@ def test_nonsense_is_named_as_such(decode):
     assert caught.value.code == "DECODE"
 
 
+@pytest.mark.parametrize("cpu", [-1, 1 << 20, (1 << 63) - 1])
+def test_cpus_that_no_machine_has_are_nonsense(cpu):
+    """Counted with, one such id would take all memory."""
+    broken, good = pr.PodResources(name="p", namespace="n"), pod("a")
+    broken.containers.add(name="main", cpu_ids=[0, cpu])
+    decoder = ListDecoder()
+    answers = (
+        (decoder.decode, reply(good, broken)),
+        (decode_pod, pr.GetPodResourcesResponse(pod_resources=broken).SerializeToString()),
+        (decode_allocatable, pr.AllocatableResourcesResponse(cpu_ids=[cpu]).SerializeToString()),
+    )
+    for decode, raw in answers:
+        with pytest.raises(PeerError) as caught:
+            decode(raw)
+        assert caught.value.code == "DECODE"
+    assert decoder.decode(reply(good)) == pods_of(pr.ListPodResourcesResponse(pod_resources=[good]))
+
+
 def test_a_pod_whose_blocks_and_cpus_come_in_another_order_is_the_same_object():
     first, other = pr.PodResources(name="p", namespace="n"), pr.PodResources(name="p", namespace="n")
     for message, order in ((first, (1, 2, 3)), (other, (3, 1, 2))):

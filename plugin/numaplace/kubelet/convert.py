@@ -32,6 +32,9 @@ _POD_RESOURCES_TAG = 0x0A
 
 _MAX_LENGTH_SHIFT = 28
 
+MAX_CPU = 0xFFFF
+"""Higher than any CPU that Linux can be built for."""
+
 _M = TypeVar("_M", bound=Message)
 
 
@@ -139,9 +142,7 @@ def pods_of(message: pb.ListPodResourcesResponse) -> tuple[PodUse, ...]:
 
 def allocatable_of(message: pb.AllocatableResourcesResponse) -> Allocatable:
     """Return the node's capacity as a value."""
-    return Allocatable(
-        devices=_devices(message.devices), cpus=frozenset(message.cpu_ids), memory=_memory(message.memory)
-    )
+    return Allocatable(devices=_devices(message.devices), cpus=_cpus(message), memory=_memory(message.memory))
 
 
 def pod_of(message: pb.PodResources) -> PodUse:
@@ -150,7 +151,7 @@ def pod_of(message: pb.PodResources) -> PodUse:
         namespace=message.namespace,
         name=message.name,
         containers=tuple(map(_container, message.containers)),
-        cpus=frozenset(message.cpu_ids),
+        cpus=_cpus(message),
         memory=_memory(message.memory),
     )
 
@@ -159,7 +160,7 @@ def _container(message: pb.ContainerResources) -> ContainerUse:
     return ContainerUse(
         name=message.name,
         devices=_devices(message.devices),
-        cpus=frozenset(message.cpu_ids),
+        cpus=_cpus(message),
         memory=_memory(message.memory),
         claims=tuple([f"{one.claim_namespace}/{one.claim_name}" for one in message.dynamic_resources]),
     )
@@ -188,6 +189,16 @@ def _memory(messages: Iterable[pb.ContainerMemory]) -> tuple[MemoryBlock, ...]:
     return tuple(
         [MemoryBlock(cast(ResourceName, one.memory_type), one.size, _nodes(one)) for one in messages]
     )
+
+
+def _cpus(
+    message: pb.PodResources | pb.ContainerResources | pb.AllocatableResourcesResponse,
+) -> frozenset[int]:
+    """Return the CPUs; ``PeerError`` for ids that no CPU has: to count with them takes all memory."""
+    cpus = frozenset(message.cpu_ids)
+    if cpus and (min(cpus) < 0 or max(cpus) > MAX_CPU):
+        raise PeerError(f"the kubelet's reply has CPUs {min(cpus)} to {max(cpus)}", code="DECODE")
+    return cpus
 
 
 def _nodes(message: pb.ContainerDevices | pb.ContainerMemory) -> tuple[int, ...]:
