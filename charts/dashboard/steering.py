@@ -40,7 +40,7 @@ STEERING = Row(
         Panel(
             "timeseries",
             "What steering changed",
-            "Devices granted while topology of their resource was withheld. changed: the kubelet alone would "
+            "Grants while topology of the resource was withheld. changed: the kubelet alone would "
             "have taken other NUMA nodes.",
             {
                 "{{resource}}: {{effect}}": "sum by (resource, effect) "

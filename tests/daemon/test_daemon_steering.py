@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 
 import pytest
@@ -262,4 +261,3 @@ async def test_what_steering_changed_is_known_of_a_grant(site):
         stock = served.node._steerer.steered(GPU, ids)
         assert stock is not None
         assert stock.mask == 0b01
-        json.dumps(stock.reason)

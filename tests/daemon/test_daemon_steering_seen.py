@@ -117,3 +117,14 @@ async def test_devices_that_are_granted_anew_are_not_told_of_as_before(site: Sit
         await until(lambda: served.node._steerer.steered(GPU, ids))
         await served.node._steerer.granted(GPU, ids, since_seconds=0.0)
         assert served.node._steerer.steered(GPU, ids) is None
+
+
+async def test_a_kubelet_that_has_not_answered_yet_is_not_judged(site: Site) -> None:
+    changes = steering(site, http=http_anywhere())
+    changes["kubelet"]["podResourcesSocket"] = str(site.root / "not-there.sock")
+    async with site.serving(**changes) as served:
+        refusals = (await page_of(served))["refusals"]
+        while "PodResources has not answered yet" not in refusals[0]["text"]:
+            await asyncio.sleep(0.02)
+            refusals = (await page_of(served))["refusals"]
+    assert [one["reason"] for one in refusals] == ["state-unknown"]

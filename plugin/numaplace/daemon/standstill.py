@@ -82,6 +82,9 @@ class Standstill:
         if self._facts.known is NOT_ASKED:
             # Another kubelet has started while the one before it was asked: that says nothing of this node.
             return refused(Reason.KUBELET_STARTED)
+        if self._keeper.observation is None:
+            # What the kubelet hands out is a part of what is to be known of it.
+            return refused(Reason.STATE_UNKNOWN, Passing.NO_LIST)
         node = self._facts.node(frozenset(self._ours()))
         decision = choose(node, NOT_KNOWN, (), settings=settings.choice)
         lasting = any(one.reason is not Reason.STATE_UNKNOWN for one in decision.refusals)

@@ -35,7 +35,7 @@ class SteeringMetrics:
             "steering_lists", "Device lists sent because what is withheld changed.", "resource"
         )
         self._grants = families.counter(
-            "steering_grants", "Devices granted while something was withheld.", "resource", "effect"
+            "steering_grants", "Grants while topology of the resource was withheld.", "resource", "effect"
         )
         self._failures = families.counter(
             "steering_failures", "Times that everything was exposed for want of time or sense.", "reason"
