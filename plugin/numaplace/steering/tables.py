@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from itertools import combinations
+from itertools import accumulate, combinations
 
 from numaplace.engine.score import utilization_score
 from numaplace.managers.cpu.static import StaticCpuPolicy
@@ -175,11 +175,17 @@ def device_offer(groups: DeviceGroups, size: int, *, hidden: int, known: int) ->
         return None
     nodes = nodes_of(bearing & known) or nodes_of(known)
     narrowest: tuple[int, ...] = ()
-    for number in range(1, len(nodes) + 1):
+    for number in range(_least_width(total, nodes, size), len(nodes) + 1):
         narrowest = _masks_of_width(nodes, number)
         if any(_touching(total, mask) >= size for mask in narrowest):
             break
     return frozenset(mask for mask in narrowest if _touching(free, mask) >= size)
+
+
+def _least_width(total: Iterable[tuple[int, int]], nodes: tuple[int, ...], size: int) -> int:
+    """Return below how many nodes no set touches enough: it has no more than its nodes by themselves."""
+    by_node = sorted((_touching(total, 1 << node) for node in nodes), reverse=True)
+    return next((width for width, sum_ in enumerate(accumulate(by_node), 1) if sum_ >= size), len(nodes))
 
 
 def _touching(counts: Iterable[tuple[int, int]], mask: int) -> int:
