@@ -104,6 +104,19 @@ def test_one_shape_that_takes_parts_of_several_nodes(policy):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+def test_shapes_that_compete_through_a_third_one(policy):
+    """Where the GPU pods leave CPUs decides which VFs are left for those that want both."""
+    hardware = Hardware(2, (4, 4), (), {GPU: per_node(4, 4), VF: per_node(2, 2)}, policy=policy)
+    gpu, both, vf = shape(gpu=1, cpu=2, memory=1), shape(vf=1, cpu=2, memory=1), shape(vf=1)
+    moves = [(False, 0.0, one) for one in (gpu, gpu, vf, vf, both, both)]
+    for settings in (None, SteeringSettings(strategy=LEAST)):
+        fates, _ = played(hardware, [gpu, both, vf], moves, settings)
+        assert fates == [(True, True)] * 6
+    assert reasons(hardware, [gpu, both, vf]) == {Reason.SEVERAL_SIZES}
+    assert Reason.SEVERAL_SIZES not in reasons(hardware, [gpu, both])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 def test_one_shape_with_devices_of_two_nodes(policy):
     """The VF of both nodes is the only one of node 0: on node 1 it would be another one's to take."""
     devices = {GPU: per_node(4, 1), VF: ((0, 1), (1,))}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from numaplace.engine.options import PolicyName
@@ -63,10 +64,11 @@ class Interchange:
     def clash(self, demands: Sequence[Demand]) -> tuple[Shape, Shape] | None:
         """Return two shapes that are not as good as one, of those that compete with ``demands``; else None.
 
-        ``demands`` hang together by their resources. A shape competes if it asks for any of them, CPUs too.
+        ``demands`` hang together by their resources. A shape competes if it asks for any of them, CPUs too,
+        or for what one that competes asks for: a pod that finds no CPUs on a node takes devices of another.
         """
         ours = {name for demand in demands for name in self._counts(demand)}
-        pods = [pod for pod in self._pods if any(not ours.isdisjoint(unit) for unit in pod.units)]
+        pods = self._competing(ours)
         kinds = {frozenset(unit.items()): unit for pod in pods for unit in pod.units}
         if len(kinds) == 1:
             as_one = all(map(self._takes_one_slot, kinds.values()))
@@ -76,6 +78,15 @@ class Interchange:
             return None
         by_number = sorted(pods, key=self._on_one_node)
         return by_number[-1].shape, by_number[0].shape
+
+    def _competing(self, names: AbstractSet[ResourceName]) -> list[_Pod]:
+        """Return the pods that ask for any of the resources, or for any that one of these asks for."""
+        while True:
+            pods = [pod for pod in self._pods if any(not names.isdisjoint(unit) for unit in pod.units)]
+            theirs = {name for pod in pods for unit in pod.units for name in unit}
+            if theirs <= names:
+                return pods
+            names = names | theirs
 
     def _units(self, shape: Shape) -> Iterator[Counts]:
         for unit in shape.units(self._node.scope):
