@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from numaplace.daemon.ended import EndedLog
 from numaplace.kubelet.poller import Observation
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, PodKey, ResourceName
-from numaplace.model.podresources import PodUse
+from numaplace.model.podresources import Allocatable, PodUse
 from numaplace.model.topology import NumaTopology
 from numaplace.state.admission import UNKNOWN, AdmissionLog, held_nodes
 from numaplace.state.attribution import Attribution, Specs, attribute, attributed_nodes, may_still_ask
@@ -45,7 +46,7 @@ class View:
     """What a snapshot is made of; equal views give equal snapshots. ``pods`` keeps the objects of the ids."""
 
     ids: frozenset[int]
-    allocatable: int
+    allocatable: Allocatable
     in_flight: Mapping[ResourceName, frozenset[DeviceId]]
     revision: int
     pods: Sequence[PodUse] = field(compare=False, repr=False)
@@ -70,6 +71,7 @@ class Keeper:
         self._quiet = QuietLog()
         self._shapes = ShapeLog()
         self._unlisted = UnlistedLog()
+        self._ended = EndedLog()
         self._devices: dict[ResourceName, Mapping[DeviceId, Device]] = {}
         self._observation: Observation | None = None
         self._snapshot: Snapshot | None = None
@@ -85,6 +87,7 @@ class Keeper:
             observation.pods, now_seconds=observation.taken_at_seconds, cache=self._cache
         )
         self._unlisted = self._unlisted.observed(self._cache.totals(observation.pods).devices)
+        self._ended = self._ended.observed(observation.pods)
         self._admissions = self._admissions.observed(observation.pods)
         self._shapes = self._shapes.observed(observation.pods, self._admissions.complete)
         self._quiet = self._quiet.observed(
@@ -105,7 +108,7 @@ class Keeper:
             return None
         return View(
             frozenset(map(id, seen.pods)),
-            id(seen.allocatable),
+            seen.allocatable,
             self._ledger.in_flight(),
             self.revision,
             seen.pods,
@@ -153,6 +156,16 @@ class Keeper:
                 found[resource] = found.get(resource, frozenset()) | left
         return found
 
+    def ended(self, terminal: Collection[PodKey]) -> None:
+        """Note the pods that have ended, whenever the API server has told of one."""
+        seen = self._observation
+        self._ended = self._ended.told(terminal, None if seen is None else seen.pods)
+
+    def still_ended(self, terminal: Collection[PodKey]) -> Collection[PodKey]:
+        """Return ``terminal`` pods, but those whose names others have by now."""
+        followed = self._ended.followed
+        return frozenset(terminal) - followed if followed else terminal
+
     def kubelet_restarted(self) -> None:
         """Forget who was done with admission: a restarted kubelet admits all pods again."""
         self._unlisted = UnlistedLog()
@@ -188,6 +201,7 @@ class Keeper:
         self.revision += 1
         self._ledger = self._ledger.granted(resource, ids, now_seconds=self._clock(), pod=pod)
         self._unlisted = self._unlisted.granted(resource, ids)
+        self._ended = self._ended.granted(resource, ids)
         self._snapshot = None
 
     def snapshot(
@@ -203,6 +217,7 @@ class Keeper:
         seen = self._observation
         if seen is None:
             return None
+        terminal = self.still_ended(terminal)
         plain = not offered and not terminal
         if self._snapshot is not None and plain:
             return self._snapshot

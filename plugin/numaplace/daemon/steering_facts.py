@@ -104,10 +104,15 @@ class SteeringFacts:
     @property
     def specs(self) -> Specs:
         """The specs of the node's pods, as far as they are known."""
-        return NO_SPECS if self._pods is None else self._pods.specs
+        if self._pods is None:
+            return NO_SPECS
+        specs = self._pods.specs
+        return Specs(specs.pods, self._keeper.still_ended(specs.terminal))
 
     def told(self) -> None:
         """Note that the API server has told of a pod."""
+        if self._pods is not None:
+            self._keeper.ended(self._pods.specs.terminal)
         self._arrivals.told(self.specs)
 
     def coming(self) -> tuple[Pod, ...]:
