@@ -54,6 +54,17 @@ def test_an_init_containers_grant_lasts_while_its_pod_is_listed():
     assert gone.freed_at("gpu") == {"a": LATE + 5}
 
 
+def test_a_grant_ends_with_its_pod_and_is_not_for_another_one_of_that_name():
+    """A StatefulSet's pod whose admission has failed comes again at once."""
+    ledger = granted("a", pod=("ns", "p")).listed(pods(other="x"), now_seconds=1.0)
+    assert in_flight(ledger) == set()
+    assert ledger.freed_at("gpu") == {"a": 1.0}
+    again = ledger.granted("gpu", ["b"], now_seconds=2.0, pod=("ns", "p"))
+    assert in_flight(again.listed(pods(p=""), now_seconds=LATE)) == {"b"}
+    before = granted("a", at=5.0, pod=("ns", "p")).listed(pods(other="x"), now_seconds=4.0)
+    assert in_flight(before) == {"a"}, "the List is older"
+
+
 def test_an_offer_ends_a_grant_at_once():
     ledger = granted("a", "b", pod=("ns", "p")).offered("gpu", {"a", "c"}, now_seconds=3.0)
     assert in_flight(ledger) == {"b"}

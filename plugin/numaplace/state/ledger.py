@@ -5,9 +5,10 @@ little: the List may be older than the grant, and init containers are never list
 theirs until the pod ends (kubernetes/kubernetes#126765; device manager, UpdateAllocatedDevices frees by pod).
 So a grant that is not shown ends
 - at once, when the kubelet offers its devices: it offers only what is free, or reusable by the pod that asks;
-- after ``GRANT_GRACE_SECONDS``, at the first List that shows neither its devices nor its pod: the admission
-  failed, or the pod is gone. If its pod is not known, at the first List then that does not show its devices.
-  They may be an init container's and still in use: they read as free, but the kubelet does not offer them.
+- at the first List sent after it that does not show its pod: the admission failed, or the pod is gone, and
+  another one of its name may come;
+- where its pod is not known, after ``GRANT_GRACE_SECONDS``, at the first List then that does not show its
+  devices. They may be an init container's and still in use: they read as free, but are not offered.
 
 Times are the caller's monotonic clock, as everywhere.
 """
@@ -150,7 +151,7 @@ def _still_in_flight(
             kept.append(grant)
             continue
         left = grant.ids - listed.get(grant.resource, NO_IDS)
-        if left and _expired(grant, now_seconds):
+        if left and (grant.pod is not None or _expired(grant, now_seconds)):
             live = frozenset(pod.key for pod in pods) if live is None else live
             if grant.pod not in live:
                 continue
