@@ -80,3 +80,14 @@ def test_a_merge_of_more_resources_costs_more(resources, most, monkeypatch):
     monkeypatch.setattr(outlook, "predict", lambda *args, **kw: calls.append(args) or predict(*args, **kw))
     choose(hardware.steering_node(), machine.states(), shapes, settings=SETTINGS)
     assert len(calls) <= most
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_a_pod_that_asks_for_nothing_changes_nothing(scope):
+    hardware = Hardware(2, (), (), {GPU: per_node(4, 4)}, scope=scope)
+    machine, one = Machine(hardware), shape(gpu=1)
+    machine.create("p", one)
+    node, states = hardware.steering_node(), machine.states()
+    for nothing in (Shape(()), Shape.of({})):
+        decision = choose(node, states, [nothing, one], settings=SETTINGS)
+        assert decision == choose(node, states, [one], settings=SETTINGS)

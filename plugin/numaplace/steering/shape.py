@@ -57,7 +57,7 @@ class Shape:
         Under scope ``container`` the withheld set is renewed before the next container is looked at.
         """
         if scope is Scope.POD:
-            return (self,)
+            return (self,) if self.containers else ()
         return tuple(Shape((amounts,)) for amounts in self.containers)
 
     def pod(self) -> Pod:
