@@ -75,6 +75,34 @@ def test_what_others_hold_counts():
     assert [one.reason for one in decision.refusals] == [Reason.SEVERAL_SIZES]
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_others_hold_is_not_there_when_a_small_pod_goes(policy):
+    """As long as a pod without a VF is on node 0 it does not show that a stranger holds one of the VFs."""
+    hardware = Hardware(devices={GPU: per_node(2, 2), VF: per_node(2, 2)}, policy=policy)
+    node, shapes = hardware.steering_node(), [shape(gpu=1), shape(gpu=1, vf=1)]
+    machine = Machine(hardware)
+    machine.create("stranger", shape(vf=1))
+    for name, one in (("a", 0), ("b", 0), ("gone", 0), ("c", 1), ("d", 1), ("e", 1)):
+        if name == "gone":
+            machine.delete("a")
+            continue
+        decision = choose(node, machine.states(), shapes, settings=SteeringSettings(strategy=LEAST))
+        assert machine.create(name, shapes[one], withheld=decision.withheld).admitted
+        assert machine.on_one_node(name)
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_what_the_known_shapes_hold_does_not_count_against_them(scope):
+    """Exactly four times the CPUs of the largest are there, and pods of all sizes."""
+    hardware, machine = replace(FOUR, scope=scope), Machine(replace(FOUR, scope=scope))
+    shapes = [shape(gpu=1, cpu=cpu, memory=2) for cpu in (1, 2, 4)]
+    settings = SteeringSettings(strategy=LEAST)
+    for number in range(12):
+        decision = choose(hardware.steering_node(), machine.states(), shapes, settings=settings)
+        assert Reason.SEVERAL_SIZES not in {one.reason for one in decision.refusals}
+        machine.create(f"p{number}", shapes[number % 3], withheld=decision.withheld)
+
+
 def test_devices_of_two_nodes_are_slots_of_neither():
     hardware = replace(FOUR, devices={GPU: (*per_node(4, 4, 4, 4), (0, 1))})
     assert reasons(hardware, [shape(gpu=1), shape(gpu=1, cpu=1)]) == {Reason.SEVERAL_SIZES}

@@ -27,6 +27,7 @@ from numaplace.steering.demand import Demand, demand_of
 from numaplace.steering.node import SteeringNode
 from numaplace.steering.shape import Shape, is_compute
 from numaplace.steering.state import SteeringState
+from numaplace.steering.strangers import held_by_strangers
 from numaplace.steering.tables import Tables
 
 Counts = Mapping[ResourceName, int]
@@ -60,6 +61,7 @@ class Interchange:
         self._tables = tables
         self._allocatable: dict[tuple[ResourceName, int], int] = {}
         self._pods = [_Pod(one, tuple(self._units(one))) for one in dict.fromkeys(shapes)]
+        self._of_strangers: Mapping[tuple[ResourceName, int], int] | None = None
 
     def clash(self, demands: Sequence[Demand]) -> tuple[Shape, Shape] | None:
         """Return two shapes that are not as good as one, of those that compete with ``demands``; else None.
@@ -128,12 +130,12 @@ class Interchange:
         names = most.keys() | beside.keys()
         if not all(map(self._is_by_node, names)):
             return False
-        slots = {node: self._all(resource, node) // size for node in self._node.topology.nodes}
+        slots = {node: self._left(resource, node) // size for node in self._node.topology.nodes}
         total = sum(slots.values())
         if not total or self._leaves_a_split_pod(resource, size, slots):
             return False
         return all(
-            number * most[name] + total * beside[name] <= self._all(name, node)
+            number * most[name] + total * beside[name] <= self._left(name, node)
             and self._free(resource, node) // size * most[name] <= self._free(name, node)
             for node, number in slots.items()
             if number
@@ -166,7 +168,17 @@ class Interchange:
         """Return whether what no slot uses is enough for a pod, which best-effort would admit."""
         if self._node.policy != PolicyName.BEST_EFFORT:
             return False
-        return sum(self._all(resource, node) - number * size for node, number in slots.items()) >= size
+        return sum(self._left(resource, node) - number * size for node, number in slots.items()) >= size
+
+    def _left(self, resource: ResourceName, node: int) -> int:
+        """Return what pods of the known shapes may have of a NUMA node: what no others hold."""
+        if self._of_strangers is None:
+            known = {frozenset(unit.items()) for pod in self._pods for unit in pod.units}
+            snapshot = self._state.snapshot
+            self._of_strangers = (
+                {} if snapshot is None else held_by_strangers(snapshot, known, self._node.scope)
+            )
+        return max(0, self._all(resource, node) - self._of_strangers.get((resource, node), 0))
 
     def _all(self, resource: ResourceName, node: int) -> int:
         key = (resource, node)

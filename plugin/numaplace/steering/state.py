@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from numaplace.managers.cpu.bits import bits_of, cpu_list
 from numaplace.managers.cpu.policy import CpuPolicy
@@ -52,13 +52,15 @@ class SteeringState:
     """Who has what. Equal states have equal predictions.
 
     ``unsettled`` is the mask of NUMA nodes on which a container under admission may still take an unknown
-    amount: what reads as free there is only an upper bound.
+    amount: what reads as free there is only an upper bound. ``snapshot`` says which pod has what, where that
+    is known.
     """
 
     devices: Mapping[ResourceName, DeviceGroups]
     cpu: CpuState
     memory: MemoryState
     unsettled: int = 0
+    snapshot: Snapshot | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def state_of(
             cpu=_cpu_state(snapshot, cpu),
             memory=_memory_state(snapshot, memory),
             unsettled=unsettled,
+            snapshot=snapshot,
         )
     except _UnknownError as unknown:
         return StateUnknown(str(unknown))
