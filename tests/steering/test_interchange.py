@@ -91,6 +91,20 @@ def test_what_others_hold_is_not_there_when_a_small_pod_goes(policy):
         assert machine.on_one_node(name)
 
 
+@pytest.mark.parametrize("stranger", [shape(vf=1), shape(gpu=3), shape(gpu=3, vf=1)])
+def test_what_others_hold_makes_no_room(stranger):
+    """Four slots of three GPUs, and a VF more for each pod, are more than the VFs of node 1."""
+    hardware = Hardware(devices={GPU: per_node(6, 6), VF: per_node(6, 5)})
+    shapes = [Shape.of({VF: 1}, {GPU: 3, VF: 1})]
+    for before in ([], [stranger]):
+        machine = Machine(hardware)
+        for number, one in enumerate([*shapes, *before]):
+            machine.create(f"p{number}", one)
+        settings = SteeringSettings(strategy=LEAST)
+        decision = choose(hardware.steering_node(), machine.states(), shapes, settings=settings)
+        assert {one.reason for one in decision.refusals} == {Reason.SEVERAL_SIZES}
+
+
 @pytest.mark.parametrize("scope", list(Scope))
 def test_what_the_known_shapes_hold_does_not_count_against_them(scope):
     """Exactly four times the CPUs of the largest are there, and pods of all sizes."""

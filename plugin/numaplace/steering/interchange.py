@@ -130,12 +130,13 @@ class Interchange:
         names = most.keys() | beside.keys()
         if not all(map(self._is_by_node, names)):
             return False
-        slots = {node: self._left(resource, node) // size for node in self._node.topology.nodes}
+        slots = {node: self._all(resource, node) // size for node in self._node.topology.nodes}
         total = sum(slots.values())
         if not total or self._leaves_a_split_pod(resource, size, slots):
             return False
         return all(
-            number * most[name] + total * beside[name] <= self._left(name, node)
+            number * most[name] + total * beside[name]
+            <= (self._all if name == resource else self._left)(name, node)
             and self._free(resource, node) // size * most[name] <= self._free(name, node)
             for node, number in slots.items()
             if number
@@ -168,7 +169,7 @@ class Interchange:
         """Return whether what no slot uses is enough for a pod, which best-effort would admit."""
         if self._node.policy != PolicyName.BEST_EFFORT:
             return False
-        return sum(self._left(resource, node) - number * size for node, number in slots.items()) >= size
+        return sum(self._all(resource, node) - number * size for node, number in slots.items()) >= size
 
     def _left(self, resource: ResourceName, node: int) -> int:
         """Return what pods of the known shapes may have of a NUMA node: what no others hold."""

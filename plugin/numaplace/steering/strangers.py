@@ -1,4 +1,4 @@
-"""What is held by pods that are of no known shape: slots are counted in what they leave."""
+"""What is held by pods that are of no known shape, and not there for those that take slots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def held_by_strangers(
 ) -> Mapping[tuple[ResourceName, int], int]:
     """Return by resource and NUMA node what units hold that are none of the ``known`` ones.
 
-    A container that does not have all yet is one, too. What is of several nodes counts on each.
+    A container that does not have all yet is one, too: so what they hold takes from what there is beside the
+    slots, but is no slot less. What is of several nodes counts on each.
     """
     found: Counter[tuple[ResourceName, int]] = Counter()
     for pod in snapshot.pods:
