@@ -153,7 +153,8 @@ def test_a_decision_in_words():
     decision = choose(HARDWARE.steering_node(), used().states(), [ONE], settings=SETTINGS)
     assert list(decision_lines(decision)) == [
         "example.com/gpu: topology of free devices withheld on NUMA 0",
-        "{cpu: 2, example.com/gpu: 1, memory: 1Gi}: NUMA 1 (without steering NUMA 0; NUMA 1 scores 1, NUMA 0 18)",
+        "{cpu: 2, example.com/gpu: 1, memory: 1Gi}: NUMA 1 "
+        "(without steering NUMA 0; NUMA 1 scores 1, NUMA 0 18)",
     ]
 
 
