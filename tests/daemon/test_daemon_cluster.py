@@ -237,7 +237,8 @@ async def test_refused_events_are_counted_and_told_once(site: Site, api: FakeApi
             created(api, f"p{number}", {VF: 1})
             await known(served, f"p{number}")
             await site.admit(f"p{number}", {VF: 1})
-        await until(lambda: served.count("numaplace_events_total", result="failed") >= 2)
+        # The first one is tried four times; the pauses between are 10.5 s at most.
+        await until(lambda: served.count("numaplace_events_total", result="failed") >= 2, limit_seconds=20)
         (line,) = served.log.troubles
     assert line["advice"] == "allow create of events, or set cluster.events: false"
 
