@@ -4,11 +4,11 @@ With one shape a NUMA node has so many slots, and any pod anywhere takes one: wh
 does not depend on where pods go. So it is as long as no pod takes parts of several nodes' slots: pods on two
 nodes each may leave too little on any two, and a device of two nodes is the last one of one or the other.
 
-With several shapes it does depend: a small pod on an empty node takes a large
-one's slot. Decisions that harm nobody now then still add up to refusals, which was measured for several rules
-that looked one step ahead (documents, fragmentation study). So the question is whether the shapes are as good
-as one: all ask for the same number of some resource, and whatever else they ask for does not run out before
-it does, however they are mixed. Then that resource alone counts the slots.
+With several shapes it does depend: a small pod on an empty node takes a large one's slot. Decisions that harm
+nobody now then still add up to refusals, which was measured for several rules that looked one step ahead
+(documents, fragmentation study). So the question is whether the shapes are as good as one: all ask for the
+same number of some resource, and whatever else they ask for does not run out before it does, however they are
+mixed. Then that resource alone counts the slots.
 """
 
 from __future__ import annotations
