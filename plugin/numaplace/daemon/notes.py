@@ -10,7 +10,7 @@ from numaplace.engine.compare import Rule
 from numaplace.managers.pod import Pod
 from numaplace.model.mask import union_of
 from numaplace.model.names import DeviceId, ResourceName
-from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
+from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse, ids_by_resource
 from numaplace.placement.reasons import Placement
 from numaplace.placement.text import numa_text, why
 from numaplace.state.snapshot import Snapshot
@@ -91,10 +91,8 @@ def notes_of(
 
 def _blocks(container: ContainerUse) -> list[DeviceBlock]:
     """Return one block per resource, by name: List has one per set of NUMA nodes."""
-    ids: dict[ResourceName, list[DeviceId]] = {}
-    for block in container.devices:
-        ids.setdefault(block.resource, []).extend(block.ids)
-    return [DeviceBlock(name, tuple(sorted(set(found)))) for name, found in sorted(ids.items())]
+    held = ids_by_resource(container.devices)
+    return [DeviceBlock(name, tuple(sorted(ids))) for name, ids in sorted(held.items())]
 
 
 def _masks(block: DeviceBlock, snapshot: Snapshot) -> list[int]:

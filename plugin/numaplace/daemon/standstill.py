@@ -59,9 +59,7 @@ class Standstill:
         now, seen = self._clock(), self._keeper.observation
         if self.breaker_left_seconds is not None:
             return refused(Reason.HELD_OFF, self._box.pod)
-        if seen is None:
-            return refused(Reason.STATE_UNKNOWN, Passing.NO_LIST)
-        if now - seen.taken_at_seconds > self._stale_seconds:
+        if seen is not None and now - seen.taken_at_seconds > self._stale_seconds:
             return refused(Reason.STATE_UNKNOWN, "PodResources does not answer any more")
         if self._hold.since_seconds is None:
             return None

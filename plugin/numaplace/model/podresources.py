@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from numaplace.model.names import DeviceId, PodKey, ResourceName
@@ -14,6 +15,14 @@ class DeviceBlock:
     resource: ResourceName
     ids: tuple[DeviceId, ...]
     nodes: tuple[int, ...] = ()
+
+
+def ids_by_resource(blocks: Iterable[DeviceBlock]) -> dict[ResourceName, set[DeviceId]]:
+    """Return the devices of each resource: List has a block per set of NUMA nodes, and may repeat an id."""
+    ids: dict[ResourceName, set[DeviceId]] = {}
+    for block in blocks:
+        ids.setdefault(block.resource, set()).update(block.ids)
+    return ids
 
 
 @dataclass(frozen=True, slots=True)

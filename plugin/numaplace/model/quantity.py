@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from numaplace.model.names import ResourceName, is_memory
+
 ALLOWED_QUANTITY = "a quantity as in Kubernetes, such as 8, 500m, 16Gi or 1e3"
 
 _QUANTITY = re.compile(
@@ -49,3 +51,8 @@ def binary_text(amount: int) -> str:
         if amount and amount % _FACTORS[unit] == 0:
             return f"{amount // _FACTORS[unit]}{unit}"
     return str(amount)
+
+
+def quantity_text(name: ResourceName, amount: int) -> str:
+    """Return so much of a resource as a pod's spec has it: memory as ``binary_text``, else the number."""
+    return binary_text(amount) if is_memory(name) else str(amount)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from numaplace.engine.compare import Rule
 from numaplace.model.mask import nodes_of, width
-from numaplace.model.names import ResourceName, is_memory
-from numaplace.model.quantity import binary_text
+from numaplace.model.names import ResourceName
+from numaplace.model.quantity import quantity_text
 from numaplace.placement.reasons import Outcome, Placement
 
 
@@ -16,7 +18,15 @@ def numa_text(mask: int | None) -> str:
 
 def amount_text(name: ResourceName, amount: int) -> str:
     """Return ``2 nvidia.com/gpu``, ``4 cpu``, ``8Gi memory``."""
-    return f"{binary_text(amount) if is_memory(name) else amount} {name}"
+    return f"{quantity_text(name, amount)} {name}"
+
+
+def scores_text(scores: Mapping[int, int]) -> str:
+    """Return ``NUMA 1 scores 12, NUMA 0 37``, of scores by mask in their order."""
+    verbs = ("" if number else "scores " for number in range(len(scores)))
+    return ", ".join(
+        f"{numa_text(mask)} {verb}{score}" for verb, (mask, score) in zip(verbs, scores.items(), strict=True)
+    )
 
 
 def why(placement: Placement) -> str:
@@ -57,9 +67,8 @@ def _scores(placement: Placement) -> str:
         (c for c in placement.candidates if c.mask != placement.mask and c.preferred == mine.preferred),
         key=lambda c: (abs(c.score - mine.score), c.mask),
     )
-    shown = "".join(f", {numa_text(c.mask)} {c.score}" for c in others[:3])
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    return f"{numa_text(mine.mask)} scores {mine.score}{shown}{more}"
+    return scores_text({one.mask: one.score for one in (mine, *others[:3])}) + more
 
 
 def _structural(placement: Placement) -> str:

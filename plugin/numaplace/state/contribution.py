@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName
-from numaplace.model.podresources import Allocatable, PodUse
+from numaplace.model.podresources import Allocatable, PodUse, ids_by_resource
 from numaplace.model.topology import NumaTopology
 from numaplace.state.capacity import ALL_NODES, Capacity, DeviceTable, capacity_of, known_mask, own_table
 from numaplace.state.usage import Tally
@@ -35,10 +35,7 @@ class Contribution:
 
 def contribution_of(pod: PodUse) -> Contribution:
     """Extract a pod. Pod-level CPUs and memory include the containers' (``server_v1.go``, GetPodCPUs)."""
-    devices: dict[ResourceName, set[DeviceId]] = {}
-    for container in pod.containers:
-        for block in container.devices:
-            devices.setdefault(block.resource, set()).update(block.ids)
+    devices = ids_by_resource(block for container in pod.containers for block in container.devices)
     pod_level = {block.type for block in pod.memory}
     inner = (
         block for container in pod.containers for block in container.memory if block.type not in pod_level

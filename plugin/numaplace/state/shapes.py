@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from numaplace.model.names import PodKey, ResourceName
-from numaplace.model.podresources import ContainerUse, PodUse
+from numaplace.model.podresources import ContainerUse, PodUse, ids_by_resource
 
 REMEMBERED_SHAPES = 64
 """Containers remembered, newest last: a node's mix of workloads changes, and old ones should fade."""
@@ -59,7 +59,5 @@ class ShapeLog:
 
 
 def _shape_of(container: ContainerUse) -> Shape:
-    held: dict[ResourceName, set[str]] = {}
-    for block in container.devices:
-        held.setdefault(block.resource, set()).update(block.ids)
+    held = ids_by_resource(container.devices)
     return tuple(sorted((resource, len(ids)) for resource, ids in held.items()))

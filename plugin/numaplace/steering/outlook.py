@@ -34,7 +34,6 @@ PLAIN_MASK_PAIRS_PER_PREDICTION = 40
 grows with the square of the number of masks, for each resource. On 8 NUMA nodes that is beyond the default
 budget."""
 
-
 ALLOCATION_COST = 15
 """What it costs to take a container's CPUs as the CPU manager does."""
 

@@ -19,7 +19,7 @@ from numaplace.managers.admission import Scope
 from numaplace.managers.device_manager import PodUid
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, MEMORY, PodKey, ResourceName, is_memory
-from numaplace.model.podresources import ContainerUse, PodUse
+from numaplace.model.podresources import ContainerUse, PodUse, ids_by_resource
 
 Amounts = tuple[tuple[ResourceName, int], ...]
 """(resource, amount) by name, all above 0: whole CPUs, bytes, or devices."""
@@ -99,10 +99,7 @@ def seen_shapes(pods: Iterable[PodUse]) -> tuple[Shape, ...]:
 
 def _held_by(container: ContainerUse) -> Amounts:
     held: Counter[ResourceName] = Counter()
-    ids: dict[ResourceName, set[str]] = {}
-    for block in container.devices:
-        ids.setdefault(block.resource, set()).update(block.ids)
-    held.update({resource: len(devices) for resource, devices in ids.items()})
+    held.update({resource: len(ids) for resource, ids in ids_by_resource(container.devices).items()})
     held[CPU] += len(container.cpus)
     for memory in container.memory:
         held[memory.type] += memory.size_bytes

@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 
 from numaplace.managers.admission import Scope
 from numaplace.model.mask import mask_of, nodes_of
-from numaplace.model.names import CPU, DeviceId, ResourceName
-from numaplace.model.podresources import ContainerUse
+from numaplace.model.names import CPU, ResourceName
+from numaplace.model.podresources import ContainerUse, ids_by_resource
 from numaplace.state.snapshot import Snapshot
 
 Kind = AbstractSet[tuple[ResourceName, int]]
@@ -41,18 +41,10 @@ def held_by_strangers(
 def _held(snapshot: Snapshot, containers: Iterable[ContainerUse]) -> Mapping[tuple[ResourceName, int], int]:
     held: Counter[tuple[ResourceName, int]] = Counter()
     for container in containers:
-        for resource, ids in _devices(container).items():
+        for resource, ids in ids_by_resource(container.devices).items():
             states = snapshot.devices(resource)
             held.update((resource, states[one].mask if one in states else 0) for one in ids)
         held.update((CPU, snapshot.cpu_masks.get(cpu, 0)) for cpu in container.cpus)
         for block in container.memory:
             held[block.type, mask_of(block.nodes)] += block.size_bytes
     return held
-
-
-def _devices(container: ContainerUse) -> Mapping[ResourceName, AbstractSet[DeviceId]]:
-    """Return the devices by resource; one of two NUMA nodes is listed twice."""
-    ids: dict[ResourceName, set[DeviceId]] = {}
-    for block in container.devices:
-        ids.setdefault(block.resource, set()).update(block.ids)
-    return ids

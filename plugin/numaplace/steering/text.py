@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from numaplace.model.names import ResourceName, Strategy, is_memory
-from numaplace.model.quantity import binary_text
-from numaplace.placement.text import numa_text
+from numaplace.model.names import ResourceName, Strategy
+from numaplace.model.quantity import quantity_text
+from numaplace.placement.text import numa_text, scores_text
 from numaplace.steering.prediction import Harm, Prediction
 from numaplace.steering.reasons import Reason, Refusal, ShapeOutlook, SteeringDecision, Unsteered
 from numaplace.steering.shape import Shape
@@ -28,13 +28,9 @@ def decision_lines(decision: SteeringDecision) -> Iterator[str]:
 def shape_text(shape: Shape) -> str:
     """Return ``cpu: 8, memory: 32Gi, nvidia.com/gpu: 1``, containers joined with `` + ``."""
     return " + ".join(
-        "{" + ", ".join(f"{name}: {_amount(name, amount)}" for name, amount in container) + "}"
+        "{" + ", ".join(f"{name}: {quantity_text(name, amount)}" for name, amount in container) + "}"
         for container in shape.containers
     )
-
-
-def _amount(name: ResourceName, amount: int) -> str:
-    return binary_text(amount) if is_memory(name) else str(amount)
 
 
 def outlook_text(outlook: ShapeOutlook) -> str:
@@ -47,16 +43,8 @@ def outlook_text(outlook: ShapeOutlook) -> str:
     if wanted != steered:
         beside.append(f"the strategy wants {wanted}")
     if beside and outlook.scores:
-        beside.append(_scores(outlook.scores))
+        beside.append(scores_text(outlook.scores))
     return f"{text} ({'; '.join(beside)})" if beside else text
-
-
-def _scores(scores: Mapping[int, int]) -> str:
-    """Return ``NUMA 1 scores 12, NUMA 0 37``."""
-    told = ("" if number else "scores " for number in range(len(scores)))
-    return ", ".join(
-        f"{numa_text(mask)} {verb}{score}" for verb, (mask, score) in zip(told, scores.items(), strict=True)
-    )
 
 
 def _where(prediction: Prediction) -> str:
@@ -155,5 +143,5 @@ def _names(resources: Iterable[ResourceName]) -> str:
 
 def steered_text(mask: int, *, instead_of: Unsteered, strategy: Strategy) -> str:
     """Return ``steered: NUMA 1 instead of NUMA 0 (least-allocated: NUMA 1 scores 12, NUMA 0 37)``."""
-    why = f"{strategy}: {_scores(instead_of.scores)}" if instead_of.scores else strategy
+    why = f"{strategy}: {scores_text(instead_of.scores)}" if instead_of.scores else strategy
     return f"steered: {numa_text(mask)} instead of {numa_text(instead_of.mask)} ({why})"

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from numaplace.managers.admission import Scope
 from numaplace.model.mask import mask_of, nodes_of
 from numaplace.model.names import DeviceId, ResourceName
-from numaplace.model.podresources import ContainerUse, PodUse
+from numaplace.model.podresources import ContainerUse, PodUse, ids_by_resource
 from numaplace.state.admission import has_resource, is_done, last_touched
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.inflight import completions
@@ -85,10 +85,8 @@ def _begun(pod: PodUse, resource: ResourceName) -> ContainerUse | None:
 
 
 def _counted(snapshot: Snapshot, container: ContainerUse) -> dict[ResourceName, Mapping[int, int]]:
-    ids: dict[ResourceName, set[DeviceId]] = {}
-    for block in container.devices:
-        ids.setdefault(block.resource, set()).update(block.ids)
-    return {resource: _by_mask(snapshot, resource, found) for resource, found in ids.items()}
+    held = ids_by_resource(container.devices)
+    return {resource: _by_mask(snapshot, resource, ids) for resource, ids in held.items()}
 
 
 def _by_mask(snapshot: Snapshot, resource: ResourceName, ids: AbstractSet[DeviceId]) -> Mapping[int, int]:

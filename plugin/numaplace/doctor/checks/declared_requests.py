@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from numaplace.doctor.findings import Finding, Level
 from numaplace.model.names import CPU, ResourceName, is_memory
-from numaplace.model.podresources import Allocatable
-from numaplace.model.quantity import binary_text
+from numaplace.model.podresources import Allocatable, ids_by_resource
+from numaplace.model.quantity import quantity_text
 
 
 def too_large(requests: Sequence[Mapping[ResourceName, int]], capacity: Allocatable) -> Iterator[Finding]:
@@ -19,7 +19,7 @@ def too_large(requests: Sequence[Mapping[ResourceName, int]], capacity: Allocata
     has = _capacity_of(capacity)
     for number, request in enumerate(requests):
         lacking = [
-            f"{_amount(name, amount)} {name} of {_amount(name, has[name])}"
+            f"{quantity_text(name, amount)} {name} of {quantity_text(name, has[name])}"
             for name, amount in request.items()
             if amount > has[name] and not _is_not_counted(name, capacity)
         ]
@@ -34,10 +34,7 @@ def too_large(requests: Sequence[Mapping[ResourceName, int]], capacity: Allocata
 
 
 def _capacity_of(capacity: Allocatable) -> Counter[ResourceName]:
-    ids: dict[ResourceName, set[str]] = {}
-    for block in capacity.devices:
-        ids.setdefault(block.resource, set()).update(block.ids)
-    has = Counter({resource: len(devices) for resource, devices in ids.items()})
+    has = Counter({resource: len(ids) for resource, ids in ids_by_resource(capacity.devices).items()})
     has[CPU] = len(capacity.cpus)
     for memory in capacity.memory:
         has[memory.type] += memory.size_bytes
@@ -46,7 +43,3 @@ def _capacity_of(capacity: Allocatable) -> Counter[ResourceName]:
 
 def _is_not_counted(name: ResourceName, capacity: Allocatable) -> bool:
     return not capacity.cpus if name == CPU else is_memory(name) and not capacity.memory
-
-
-def _amount(name: ResourceName, amount: int) -> str:
-    return binary_text(amount) if is_memory(name) else str(amount)
