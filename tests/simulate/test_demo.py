@@ -6,9 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from numaplace.model.names import ResourceName
+from numaplace.simulate.demo import _reason
+from numaplace.simulate.process import DaemonProcess
 from numaplace.simulate.story import ARRIVING, SETTINGS
 
 HANG_SECONDS = 90.0
@@ -83,3 +87,14 @@ def test_gpu_and_vf_share_a_node_but_with_the_kubelet_alone(runs: dict[Any, Any]
 def test_the_kubelet_alone_gives_no_reason(runs: dict[Any, Any]) -> None:
     reasons = {text for pod in runs[None, ""].values() for text in pod["why"].values()}
     assert reasons == {"the kubelet picks at random"}
+
+
+async def test_the_reason_is_that_of_the_pods_own_devices() -> None:
+    """The daemon logs a decision after its answer: the line of the pod before may come late."""
+    gpu = ResourceName("nvidia.com/gpu")
+    daemon: Any = DaemonProcess(SimpleNamespace())
+    for id_, why in (("gpu-7", "another's"), ("gpu-1", "its own")):
+        daemon.lines.append({"event": "decision", "resource": gpu, "ids": [id_], "why": why})
+    asked = SimpleNamespace(method="GetPreferredAllocation", resource=gpu)
+    admission: Any = SimpleNamespace(calls=[asked], containers={"main": {gpu: ("gpu-1",)}})
+    assert await _reason(gpu, admission, daemon) == "its own"

@@ -126,27 +126,29 @@ async def _registered(
 async def _land(
     pod: DemoPod, kubelet: KubeletEmulator, daemon: DaemonProcess, *, client: PodResources
 ) -> Landing:
-    before = len(daemon.lines)
     admission = await kubelet.admit(pod.spec, resource_order=(GPU, VF))
     if not admission.admitted:
         raise PeerError(f"pod {pod.name} was rejected: {admission.message}")
-    why = {resource: await _reason(resource, admission, daemon, since=before) for resource in pod.devices}
+    why = {resource: await _reason(resource, admission, daemon) for resource in pod.devices}
     nodes, devices = await _read_back(client, pod.spec.key)
     return Landing(pod, nodes, devices, why)
 
 
-async def _reason(resource: ResourceName, admission: Admission, daemon: DaemonProcess, *, since: int) -> str:
-    """Return the daemon's reason for the pod's devices, from its log."""
+async def _reason(resource: ResourceName, admission: Admission, daemon: DaemonProcess) -> str:
+    """Return the daemon's reason for the pod's devices, from its log, which comes after its answers."""
+    granted = {one for devices in admission.containers.values() for one in devices.get(resource, ())}
 
     def asked_about(call: Call) -> bool:
         return call.method == "GetPreferredAllocation" and call.resource == resource
 
     def decision(line: LogLine) -> bool:
-        return line.get("event") == "decision" and line.get("resource") == resource
+        ids = line.get("ids")
+        about = (line.get("event"), line.get("resource"))
+        return about == ("decision", resource) and isinstance(ids, list) and set(ids) == granted
 
     if not any(map(asked_about, admission.calls)):
         return NOT_ASKED
-    line = await daemon.wait_line(decision, since=since, timeout_seconds=CALL_SECONDS)
+    line = await daemon.wait_line(decision, timeout_seconds=CALL_SECONDS)
     return str(line["why"])
 
 
