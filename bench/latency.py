@@ -19,7 +19,7 @@ from numaplace.devices.fake import FakeHost
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.api import deviceplugin_pb2_grpc as rpc
 
-from bench.machine import RESOURCE, Machine, Shape
+from bench.machine import RESOURCE, Machine, Request
 from bench.parts import KUBELET_DIAL_OPTIONS, Child, Daemon, PodResources, channel
 from bench.stats import Row, middle_round
 
@@ -32,13 +32,13 @@ ROUNDS = 3
 class Setting:
     """A machine, and how many times the reference a decision may take."""
 
-    shape: Shape
+    request: Request
     max_ratio: float
 
 
 SETTINGS = (
-    Setting(Shape(nodes=8, devices_per_node=64, pods=110, devices_per_pod=2), max_ratio=2.5),
-    Setting(Shape(nodes=2, devices_per_node=8, pods=10, devices_per_pod=1), max_ratio=2.0),
+    Setting(Request(nodes=8, devices_per_node=64, pods=110, devices_per_pod=2), max_ratio=2.5),
+    Setting(Request(nodes=2, devices_per_node=8, pods=10, devices_per_pod=1), max_ratio=2.0),
 )
 
 
@@ -53,7 +53,7 @@ class Peers:
 
 def measure(setting: Setting, folder: Path, *, calls: int, warm_up: int) -> list[Row]:
     """Return p50 and p99 of one setting, in milliseconds."""
-    machine = Machine(setting.shape)
+    machine = Machine(setting.request)
     with _peers(machine, folder) as peers:
         for _ in range(warm_up):
             _decide(machine, peers, turn=0)
@@ -61,7 +61,7 @@ def measure(setting: Setting, folder: Path, *, calls: int, warm_up: int) -> list
     ours, reference = [one[0] * 1000 for one in samples], [one[1] * 1000 for one in samples]
     return [
         Row(
-            f"GetPreferredAllocation, {setting.shape}: p{percent}",
+            f"GetPreferredAllocation, {setting.request}: p{percent}",
             "ms",
             *middle_round(ours, reference, percent, rounds=ROUNDS),
             max_ratio=setting.max_ratio,
@@ -75,7 +75,7 @@ def _decide(machine: Machine, peers: Peers, *, turn: int) -> tuple[float, float]
     due = time.perf_counter() + 1 / CALLS_PER_SECOND
     machine.step()
     peers.pod_resources.show(machine.listing())
-    size = machine.shape.devices_per_pod
+    size = machine.request.devices_per_pod
     request = pb.PreferredAllocationRequest(
         container_requests=[
             pb.ContainerPreferredAllocationRequest(
@@ -120,7 +120,7 @@ def _peers(machine: Machine, folder: Path) -> Iterator[Peers]:
         reference = Child("reference", folder)
         stack.callback(reference.stop)
         reference.fact()
-        daemon = Daemon(folder, _config(machine.shape, folder))
+        daemon = Daemon(folder, _config(machine.request, folder))
         stack.callback(daemon.stop)
         sockets = kubelet.fact(hint=daemon.log)["sockets"]
         assert isinstance(sockets, dict)
@@ -131,12 +131,12 @@ def _peers(machine: Machine, folder: Path) -> Iterator[Peers]:
         yield Peers(plugin(Path(sockets[RESOURCE])), plugin(folder / "reference.sock"), bare)
 
 
-def _config(shape: Shape, folder: Path) -> dict[str, object]:
+def _config(request: Request, folder: Path) -> dict[str, object]:
     host = FakeHost(folder / "host")
-    for node in range(shape.nodes):
+    for node in range(request.nodes):
         host.numa_node(node, cpus=f"{node * 32}-{node * 32 + 31}", memory_bytes=128 << 30)
     devices = folder / "devices.yaml"
-    listed = [{"id": device, "numaNode": node} for device, node in shape.devices.items()]
+    listed = [{"id": device, "numaNode": node} for device, node in request.devices.items()]
     devices.write_text(yaml.safe_dump({"devices": listed}))
     return {
         "strategy": "least-allocated",

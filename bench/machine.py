@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Request:
     """NUMA nodes, devices on each, pods in the List, devices per pod."""
 
     nodes: int
@@ -55,21 +55,21 @@ class _Pod:
 class Machine:
     """The node. ``step`` admits the next pod; ``give`` ends its admission with devices."""
 
-    def __init__(self, shape: Shape, *, seed: int = 1) -> None:
-        self.shape = shape
+    def __init__(self, request: Request, *, seed: int = 1) -> None:
+        self.request = request
         self._random = random.Random(seed)
-        self._numa = shape.devices
+        self._numa = request.devices
         self._free = dict.fromkeys(self._numa)
-        self._free_cpus = list(range(shape.nodes * CPUS_PER_NODE))
+        self._free_cpus = list(range(request.nodes * CPUS_PER_NODE))
         self._names: Iterator[int] = count()
         self._pods: deque[_Pod] = deque()
-        while len(self._pods) < shape.pods:
+        while len(self._pods) < request.pods:
             self.step()
-            self.give(self._random.sample(sorted(self._free), shape.devices_per_pod))
+            self.give(self._random.sample(sorted(self._free), request.devices_per_pod))
 
     def step(self) -> None:
         """Let the oldest pod go if the node is full, and the next one appear without devices."""
-        if len(self._pods) >= self.shape.pods:
+        if len(self._pods) >= self.request.pods:
             gone = self._pods.popleft()
             self._free |= dict.fromkeys(gone.devices)
             self._free_cpus += gone.cpus
@@ -98,9 +98,9 @@ class Machine:
         """Return the serialised GetAllocatableResources reply."""
         return pb.AllocatableResourcesResponse(
             devices=[self._block(device) for device in self._numa],
-            cpu_ids=range(self.shape.nodes * CPUS_PER_NODE),
+            cpu_ids=range(self.request.nodes * CPUS_PER_NODE),
             memory=[
-                block for node in range(self.shape.nodes) for block in _memory(node, memory=128, huge=32)
+                block for node in range(self.request.nodes) for block in _memory(node, memory=128, huge=32)
             ],
         ).SerializeToString()
 

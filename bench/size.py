@@ -9,12 +9,12 @@ from statistics import median
 
 from numaplace.devices.fake import FakeHost
 
-from bench.machine import Machine, Shape
+from bench.machine import Machine, Request
 from bench.parts import Child, Daemon, PodResources, channel, cpu_seconds, rss_mib
 from bench.stats import Row
 
 NODES = 4
-LISTED = Shape(nodes=NODES, devices_per_node=64, pods=110, devices_per_pod=2)
+LISTED = Request(nodes=NODES, devices_per_node=64, pods=110, devices_per_pod=2)
 KERNEL_VFS, VFIO_VFS, GPUS = "example.com/vf_kernel", "example.com/vf_dpdk", "nvidia.com/gpu"
 RESOURCES = (KERNEL_VFS, VFIO_VFS, GPUS)
 STARTS = 3

@@ -1,7 +1,7 @@
 """Allocate while steering: the next withheld set is worked out and delivered before the answer.
 
-A large machine and many declared shapes, on an emulated kubelet with the policy ``single-numa-node``; daemon
-and kubelet are processes of their own. What is measured is what the kubelet waits for: the List, the
+A large machine and many declared requests, on an emulated kubelet with the policy ``single-numa-node``;
+daemon and kubelet are processes of their own. What is measured is what the kubelet waits for: the List, the
 decision, the new lists and their delivery included.
 """
 
@@ -25,7 +25,7 @@ from numaplace.simulate.process import running_daemon
 from bench.stats import Row, percentile
 
 NODES, RESOURCES, DEVICES_PER_NODE, CPUS_PER_NODE = 8, 6, 8, 16
-SHAPES = 50
+REQUESTS = 50
 KEPT_PODS = 30
 PODS_PER_SECOND = 15.0
 """Few enough for the rate that the daemon allows itself at PodResources: latency is measured, not waiting."""
@@ -36,12 +36,12 @@ Request = Mapping[ResourceName, int]
 
 
 def measure_steering(folder: Path, *, calls: int) -> list[Row]:
-    """Return p50 and p99 of Allocate, in milliseconds, with one shape and with many."""
+    """Return p50 and p99 of Allocate, in milliseconds, with one request and with many."""
     rows: list[Row] = []
-    for number, shapes in enumerate((1, SHAPES)):
+    for number, requests in enumerate((1, REQUESTS)):
         (part := folder / str(number)).mkdir(parents=True)
-        taken = asyncio.run(_measured(part, shapes=shapes, calls=calls))
-        kinds = f"{NODES} nodes, {RESOURCES} resources, {shapes} shape{'s' if shapes > 1 else ''}"
+        taken = asyncio.run(_measured(part, requests=requests, calls=calls))
+        kinds = f"{NODES} nodes, {RESOURCES} resources, {requests} request{'s' if requests > 1 else ''}"
         rows += [
             Row(f"Allocate while steering, {kinds}: p{percent}", "ms", percentile(taken, percent), 0.0)
             for percent in (50, 99)
@@ -49,9 +49,9 @@ def measure_steering(folder: Path, *, calls: int) -> list[Row]:
     return rows
 
 
-async def _measured(folder: Path, *, shapes: int, calls: int) -> list[float]:
+async def _measured(folder: Path, *, requests: int, calls: int) -> list[float]:
     host, cpus = _host(folder)
-    requests = _requests(shapes)
+    requests = _requests(requests)
     machine = EmulatedNode(
         NumaTopology(tuple(cpus), {node: frozenset(of_node) for node, of_node in cpus.items()}),
         memory_bytes=dict.fromkeys(cpus, 64 * GIB),

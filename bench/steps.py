@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from statistics import median
 
 from numaplace.engine.options import PolicyOptions
-from numaplace.kubelet.convert import ListDecoder, decode_allocatable
+from numaplace.kubelet.podresources.convert import ListDecoder, decode_allocatable
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.model.topology import NumaTopology
 from numaplace.placement.index import index_devices
 from numaplace.placement.place import PlacementRequest, place
-from numaplace.state.contribution import ContributionCache
+from numaplace.state.pod_totals import ContributionCache
 from numaplace.state.snapshot import build_snapshot
 
 from bench.latency import SETTINGS
@@ -26,13 +26,13 @@ ROUNDS = 200
 
 def measure_steps() -> list[Row]:
     """Return the median of each step on the largest setting, in milliseconds."""
-    shape = SETTINGS[0].shape
-    machine, decoder, cache = Machine(shape), ListDecoder(), ContributionCache()
+    request = SETTINGS[0].request
+    machine, decoder, cache = Machine(request), ListDecoder(), ContributionCache()
     resource = ResourceName(RESOURCE)
-    devices = {DeviceId(key): Device(DeviceId(key), (node,)) for key, node in shape.devices.items()}
+    devices = {DeviceId(key): Device(DeviceId(key), (node,)) for key, node in request.devices.items()}
     index = index_devices(devices.values())
     topology = NumaTopology(
-        tuple(range(shape.nodes)), {n: frozenset(range(n * 32, n * 32 + 32)) for n in range(shape.nodes)}
+        tuple(range(request.nodes)), {n: frozenset(range(n * 32, n * 32 + 32)) for n in range(request.nodes)}
     )
     allocatable = decode_allocatable(machine.allocatable())
     options = PolicyOptions(strategy=Strategy.LEAST_ALLOCATED)
@@ -54,14 +54,14 @@ def measure_steps() -> list[Row]:
             )
         with _timed(times, "placement"):
             placement = place(
-                PlacementRequest(offered, (), shape.devices_per_pod),
+                PlacementRequest(offered, (), request.devices_per_pod),
                 index=index,
                 topology=topology,
                 snapshot=snapshot,
                 options=options,
             )
         machine.give(placement.ids)
-    return [Row(f"{name}, {shape}", "ms", median(found), 0.0) for name, found in times.items()]
+    return [Row(f"{name}, {request}", "ms", median(found), 0.0) for name, found in times.items()]
 
 
 @contextmanager

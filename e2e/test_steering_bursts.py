@@ -40,8 +40,8 @@ Limits = dict[str, Any]
 class Setup:
     """A kubelet: 256 CPUs, 512 GiB and 256 VFs over its NUMA nodes.
 
-    ``declared``: steering is told the shapes; else it has to be right for any. Without ``memory`` there is no
-    memory manager: with three resources on 8 NUMA nodes, a kubelet that may take several nodes tries 16
+    ``declared``: steering is told the requests; else it has to be right for any. Without ``memory`` there is
+    no memory manager: with three resources on 8 NUMA nodes, a kubelet that may take several nodes tries 16
     million combinations for each pod.
     """
 
@@ -103,13 +103,13 @@ def site(setup: Setup, tools: Tools, scratch: Path, logs: LogKeeper) -> Iterator
         yield site
 
 
-def steering(setup: Setup, shapes: Sequence[Limits]) -> dict[str, Any]:
+def steering(setup: Setup, requests: Sequence[Limits]) -> dict[str, Any]:
     """Return the daemon's settings. A fraction of a CPU is none that is exclusive: it is not declared.
 
     With several sizes, or unknown ones, it acts only if told so.
     """
-    whole = [{name: one for name, one in limits.items() if one != "500m"} for limits in shapes]
-    mode = "auto" if setup.declared and len(shapes) == 1 else "always"
+    whole = [{name: one for name, one in limits.items() if one != "500m"} for limits in requests]
+    mode = "auto" if setup.declared and len(requests) == 1 else "always"
     return {"mode": mode, "requests": whole if setup.declared else []}
 
 
@@ -227,13 +227,13 @@ def play(site: EquippedNode, rounds: Sequence[Round]) -> list[Landing]:
 @pytest.mark.parametrize("setup", CHURNS, indirect=True)
 def test_creates_and_deletes(site: EquippedNode, setup: Setup, report: Report) -> None:
     rounds = rounds_of(OPERATIONS, setup, seed=7)
-    shapes = [limits for limits in MIXED if VF in limits or NVIDIA in limits]
+    requests = [limits for limits in MIXED if VF in limits or NVIDIA in limits]
 
     def pods() -> list[Landing]:
         return play(site, rounds)
 
     stock = alone(site, pods)
-    run = steered(site, pods, weights="cpu=0,memory=0", steering=steering(setup, shapes))
+    run = steered(site, pods, weights="cpu=0,memory=0", steering=steering(setup, requests))
     title = f"{OPERATIONS} creates and deletes on {setup}"
     report.lines += [title, f"    alone: {stock}", f"    steered: {run}"]
     assert_no_worse(run.found, stock.found)

@@ -1,4 +1,4 @@
-"""Whatever steering withholds, the kubelet's own managers do as well by every shape: generated cases.
+"""Whatever steering withholds, the kubelet's own managers do as well by every request: generated cases.
 
 ``NUMAPLACE_E2E_STEERING_CASES`` sets how many (default 1,000), ``NUMAPLACE_E2E_FIRST_SEED`` where to begin.
 """
@@ -55,7 +55,7 @@ def test_the_managers_follow_shown_topology_to_the_other_node(program: Path) -> 
 
 
 @pytest.mark.timeout(60 + CASES)
-def test_no_shape_comes_off_worse(program: Path) -> None:
+def test_no_request_comes_off_worse(program: Path) -> None:
     workers = os.cpu_count() or 1
     parts = [range(FIRST_SEED + part, FIRST_SEED + CASES, workers) for part in range(workers)]
     total = SteeringTally()

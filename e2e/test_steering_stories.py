@@ -231,7 +231,7 @@ def test_worked_example(
 
 def test_user_story_2_under_policy_none(tools: Tools, scratch: Path, logs: LogKeeper) -> None:
     """Several sizes keep steering off; without a Topology Manager the size is known, and jobs are packed."""
-    variant = STORY_VARIANTS["2, steering with several shapes stays off"]
+    variant = STORY_VARIANTS["2, steering with several requests stays off"]
     scenario = merged(STORIES, {**variant, "kubelet": {"topologyManagerPolicy": "none"}})
     with scenario_node(tools, scratch, scenario, logs=logs) as site:
         pods = [pod_of(step["create"]) for step in scenario["steps"] if "create" in step]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from numaplace.engine.options import PolicyName
 from numaplace.engine.weights import parse_weights
 from numaplace.model.names import CPU, Strategy
+from numaplace.prediction.request import Request
 from numaplace.simulate.scenario.records import Enforcement, KubeletSettings, PlacementSettings, Scenario
-from numaplace.steering.shape import Shape
 
 from study.worlds import World, machine_of, reserved_cpus
 
@@ -93,12 +93,12 @@ def scenario_of(world: World, arm: Arm) -> Scenario:
             weights=parse_weights(world.weights if arm.weighted else ""),
             enforcement=arm.enforcement,
             prefer_closest=arm.closest,
-            requests=shapes_of(world),
+            requests=requests_of(world),
             always=arm.always,
         ),
     )
 
 
-def shapes_of(world: World) -> tuple[Shape, ...]:
-    """Return the shapes that steering is told of: all jobs that ask for devices or CPUs."""
-    return tuple(Shape.of(shape.amounts) for shape in world.shapes)
+def requests_of(world: World) -> tuple[Request, ...]:
+    """Return the requests that steering is told of: all jobs that ask for devices or CPUs."""
+    return tuple(Request.of(request.amounts) for request in world.requests)

@@ -9,7 +9,7 @@ from numaplace.engine.options import PolicyName
 from numaplace.simulate.scenario.records import Create, Enforcement
 from numaplace.simulate.simulator.results import Created
 from numaplace.simulate.simulator.run import Simulator
-from numaplace.steering.reasons import Reason
+from numaplace.steering.decision import Reason
 
 from study.arms import Arm, arms_for, scenario_of
 from study.experiment import Result, ShortResult, Values
@@ -29,7 +29,7 @@ class Compared:
     ``means`` are, by measure, those of a kubelet that picks at random (policy ``none``), the stock kubelet,
     steering on it, and KEP-6007 in it; ``higher`` are the differences of the last two to the stock kubelet.
     ``optimum`` is the most that can be aligned, in percent of all jobs, where it is known. ``off``: steering
-    withholds nothing here, for the shapes are not as good as one.
+    withholds nothing here, for the requests are not as good as one.
     """
 
     world: World
@@ -84,7 +84,7 @@ def _four(samples: Sequence[Sequence[float]]) -> tuple[float, float, float, floa
 def is_off(world: World, arm: Arm) -> bool:
     """Return whether steering leaves a world's jobs to the kubelet for their several sizes."""
     simulator = Simulator(scenario_of(world, arm))
-    created = simulator.play(Create(pod_of(0, world.shapes[0].amounts)), number=1)
+    created = simulator.play(Create(pod_of(0, world.requests[0].amounts)), number=1)
     assert isinstance(created, Created)  # noqa: S101 - it was a create step
     refusals = [one for told in created.steering for one in told.decision.refusals]
     return any(one.reason is Reason.SEVERAL_SIZES for one in refusals)

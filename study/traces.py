@@ -27,22 +27,22 @@ def generate(world: World, load: float, *, seed: int, jobs: int) -> tuple[Job, .
     """Return a trace of Poisson arrivals; the same arguments give the same trace on any machine."""
     rng = random.Random(f"{world.name} {load} {seed}")  # noqa: S311 - a repeatable trace is wanted
     rate = arrivals_per_duration(world, load)
-    shares = [shape.share for shape in world.shapes]
+    shares = [request.share for request in world.requests]
     now, trace = 0.0, []
     for _ in range(jobs):
         now += rng.expovariate(rate)
-        (shape,) = rng.choices(world.shapes, shares)
-        trace.append(Job(now, now + _duration(rng, lognormal=world.lognormal), shape.amounts))
+        (request,) = rng.choices(world.requests, shares)
+        trace.append(Job(now, now + _duration(rng, lognormal=world.lognormal), request.amounts))
     return tuple(trace)
 
 
 def arrivals_per_duration(world: World, load: float) -> float:
     """Return the arrival rate that offers ``load`` of the scarcest resource."""
-    total = sum(shape.share for shape in world.shapes)
+    total = sum(request.share for request in world.requests)
 
     def mean(resource: str) -> float:
         return (
-            sum(s.share * n for s in world.shapes for name, n in s.amounts.items() if name == resource)
+            sum(s.share * n for s in world.requests for name, n in s.amounts.items() if name == resource)
             / total
         )
 

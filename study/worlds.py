@@ -17,7 +17,7 @@ NEAR, SAME_SOCKET, OTHER_SOCKET = 10, 12, 32
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Request:
     """One kind of job: what it asks for (whole CPUs, devices) and its share of all jobs."""
 
     amounts: Amounts
@@ -39,7 +39,7 @@ class World:
     title: str
     nodes: int
     capacity: Amounts
-    shapes: tuple[Shape, ...]
+    requests: tuple[Request, ...]
     loads: tuple[float, ...]
     domains: tuple[tuple[int, ...], ...] = ()
     weights: str = ""
@@ -59,12 +59,12 @@ class World:
     def largest(self) -> int:
         """The most devices that a job asks for which one domain can hold."""
         most = self.capacity[self.device] * len(self.groups[0])
-        return max(n for shape in self.shapes if (n := shape.amounts.get(self.device, 0)) <= most)
+        return max(n for request in self.requests if (n := request.amounts.get(self.device, 0)) <= most)
 
 
-def sizes(shares: Mapping[int, float]) -> tuple[Shape, ...]:
-    """Return shapes that ask for GPUs alone."""
-    return tuple(Shape({GPU: size}, share) for size, share in shares.items())
+def sizes(shares: Mapping[int, float]) -> tuple[Request, ...]:
+    """Return requests that ask for GPUs alone."""
+    return tuple(Request({GPU: size}, share) for size, share in shares.items())
 
 
 def machine_of(world: World) -> Machine:
@@ -106,11 +106,11 @@ def _devices(world: World) -> Sequence[Device]:
 
 
 _SOCKETS = ((0, 1, 2, 3), (4, 5, 6, 7))
-_VF_PODS = tuple(Shape({VF: vfs, CPU: cpus}, 1 / 6) for vfs in (1, 2) for cpus in (4, 6, 8))
+_VF_PODS = tuple(Request({VF: vfs, CPU: cpus}, 1 / 6) for vfs in (1, 2) for cpus in (4, 6, 8))
 _GPU_PODS = tuple(
-    Shape({GPU: gpus, CPU: 4 * gpus}, share) for gpus, share in ((1, 0.25), (2, 0.15), (4, 0.1))
+    Request({GPU: gpus, CPU: 4 * gpus}, share) for gpus, share in ((1, 0.25), (2, 0.15), (4, 0.1))
 )
-_CPU_PODS = (Shape({CPU: 4}, 0.25), Shape({CPU: 12}, 0.25))
+_CPU_PODS = (Request({CPU: 4}, 0.25), Request({CPU: 12}, 0.25))
 
 WORLDS = (
     World(
@@ -118,7 +118,7 @@ WORLDS = (
         title="2 NUMA nodes with 4 GPUs each; jobs of 1, 2 and 4 GPUs (50, 30, 20 %)",
         nodes=2,
         capacity={GPU: 4},
-        shapes=sizes({1: 0.5, 2: 0.3, 4: 0.2}),
+        requests=sizes({1: 0.5, 2: 0.3, 4: 0.2}),
         loads=(1.2, 2.0),
     ),
     World(
@@ -126,7 +126,7 @@ WORLDS = (
         title="2 NUMA nodes with 4 GPUs each; jobs of 1, 2, 4 and 8 GPUs (45, 30, 20, 5 %)",
         nodes=2,
         capacity={GPU: 4},
-        shapes=sizes({1: 0.45, 2: 0.3, 4: 0.2, 8: 0.05}),
+        requests=sizes({1: 0.45, 2: 0.3, 4: 0.2, 8: 0.05}),
         loads=(1.6,),
     ),
     World(
@@ -134,7 +134,7 @@ WORLDS = (
         title="2 NUMA nodes with 4 GPUs each; every job asks for 2 GPUs",
         nodes=2,
         capacity={GPU: 4},
-        shapes=sizes({2: 1.0}),
+        requests=sizes({2: 1.0}),
         loads=(1.2,),
     ),
     World(
@@ -142,7 +142,7 @@ WORLDS = (
         title="8 NUMA nodes with one GPU each, 4 to a socket; jobs of 1, 2, 4 and 8 GPUs (45, 30, 20, 5 %)",
         nodes=8,
         capacity={GPU: 1},
-        shapes=sizes({1: 0.45, 2: 0.3, 4: 0.2, 8: 0.05}),
+        requests=sizes({1: 0.45, 2: 0.3, 4: 0.2, 8: 0.05}),
         loads=(1.6,),
         domains=_SOCKETS,
     ),
@@ -152,7 +152,7 @@ WORLDS = (
         "GPU, and as many pods of 4 or 12 CPUs without GPU",
         nodes=2,
         capacity={GPU: 4, CPU: 32},
-        shapes=_GPU_PODS + _CPU_PODS,
+        requests=_GPU_PODS + _CPU_PODS,
         loads=(1.8,),
         weights="nvidia.com/gpu=10",
     ),
@@ -161,7 +161,7 @@ WORLDS = (
         title="4 NUMA nodes with 8 VFs and 32 CPUs each; pods of 1 or 2 VFs and 4, 6 or 8 CPUs",
         nodes=4,
         capacity={VF: 8, CPU: 32},
-        shapes=_VF_PODS,
+        requests=_VF_PODS,
         loads=(0.8, 1.2),
         weights="cpu=0",
         lognormal=False,
@@ -171,7 +171,7 @@ WORLDS = (
         title="4 NUMA nodes with 8 VFs and 32 CPUs each; pods of one VF and 2, 3 or 4 CPUs",
         nodes=4,
         capacity={VF: 8, CPU: 32},
-        shapes=tuple(Shape({VF: 1, CPU: cpus}, 1 / 3) for cpus in (2, 3, 4)),
+        requests=tuple(Request({VF: 1, CPU: cpus}, 1 / 3) for cpus in (2, 3, 4)),
         loads=(0.8,),
         weights="cpu=0",
         lognormal=False,
@@ -182,7 +182,11 @@ WORLDS = (
         "all pods with 12 CPUs and no VF",
         nodes=4,
         capacity={VF: 8, CPU: 32},
-        shapes=(Shape({VF: 1, CPU: 2}, 1 / 3), Shape({VF: 2, CPU: 2}, 1 / 3), Shape({CPU: 12}, 1 / 3)),
+        requests=(
+            Request({VF: 1, CPU: 2}, 1 / 3),
+            Request({VF: 2, CPU: 2}, 1 / 3),
+            Request({CPU: 12}, 1 / 3),
+        ),
         loads=(1.2,),
         weights="cpu=0",
         lognormal=False,
@@ -195,7 +199,7 @@ SHORT_WORLDS = (
         title="2 NUMA nodes with 4 GPUs each; 12 jobs of 1, 2 and 4 GPUs (50, 30, 20 %)",
         nodes=2,
         capacity={GPU: 4},
-        shapes=sizes({1: 0.5, 2: 0.3, 4: 0.2}),
+        requests=sizes({1: 0.5, 2: 0.3, 4: 0.2}),
         loads=(1.5,),
     ),
     World(
@@ -203,7 +207,7 @@ SHORT_WORLDS = (
         title="4 NUMA nodes with 2 VFs and 8 CPUs each; 12 pods of 1 or 2 VFs and 2, 4 or 6 CPUs",
         nodes=4,
         capacity={VF: 2, CPU: 8},
-        shapes=tuple(Shape({VF: vfs, CPU: cpus}, 1 / 6) for vfs in (1, 2) for cpus in (2, 4, 6)),
+        requests=tuple(Request({VF: vfs, CPU: cpus}, 1 / 6) for vfs in (1, 2) for cpus in (2, 4, 6)),
         loads=(1.5,),
         weights="cpu=0",
         lognormal=False,

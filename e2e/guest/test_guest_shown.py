@@ -61,10 +61,10 @@ def compare(name: str, seen: str) -> None:
     if os.environ.get("NUMAPLACE_GUEST_REFRESH"):
         PAGE.write_text(page[: found.start()] + seen.strip() + page[found.end() :])
         return
-    assert shape(seen) == shape(found[0])
+    assert request(seen) == request(found[0])
 
 
-def shape(text: str) -> str:
+def request(text: str) -> str:
     """Return the text without what differs from run to run: numbers, socket names, where lines end."""
     text = re.sub(r"numaplace-[0-9a-f-]+\.sock", "numaplace-#.sock", text)
     return " ".join(re.sub(r"\d+(\.\d+)?", "#", text).split())

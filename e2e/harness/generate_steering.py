@@ -1,4 +1,4 @@
-"""Cases for steering made from a seed: a partly full node, the shapes that may arrive, what is wanted."""
+"""Cases for steering made from a seed: a partly full node, the requests that may arrive, what is wanted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from numaplace.engine.weights import weights_from_mapping
 from numaplace.model.names import CPU, MEMORY, ResourceName, Strategy
+from numaplace.prediction.request import Request, is_compute
 from numaplace.steering.choose import SteeringSettings
-from numaplace.steering.shape import Shape, is_compute
 
 from harness.generate import Scenario, make_kubelet
 from harness.generate_node import Machine, make_even_machine, make_machine
@@ -20,14 +20,15 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SteeringCase:
-    """``scenario`` ends in the state that is decided on. ``shapes`` is empty if none is known.
+    """``scenario`` ends in the state that is decided on. ``requests`` is empty if none is known.
 
-    ``tried`` are the shapes whose outcomes are compared; ``steerable`` the resources whose topology is ours.
+    ``tried`` are the requests whose outcomes are compared; ``steerable`` the resources whose topology is
+    ours.
     """
 
     scenario: Scenario
-    shapes: tuple[Shape, ...]
-    tried: tuple[Shape, ...]
+    requests: tuple[Request, ...]
+    tried: tuple[Request, ...]
     settings: SteeringSettings
     steerable: frozenset[ResourceName]
 
@@ -37,8 +38,8 @@ def steering_case(seed: int) -> SteeringCase:
     rng = random.Random(seed)
     machine = make_even_machine(rng) if seed % 3 else _odd_machine(rng)
     kubelet = make_kubelet(rng, machine, policies=_POLICIES)
-    shapes = _ShapeMaker(rng, machine, kubelet)
-    known = [shapes.make() for _ in range(rng.choice([1, 1, 1, 2, 3, 5]))]
+    requests = _RequestMaker(rng, machine, kubelet)
+    known = [requests.make() for _ in range(rng.choice([1, 1, 1, 2, 3, 5]))]
     declared = rng.random() < 0.75
     names = [ResourceName(name) for name in machine.devices]
     scenario: Scenario = {
@@ -49,8 +50,8 @@ def steering_case(seed: int) -> SteeringCase:
     }
     return SteeringCase(
         scenario,
-        shapes=tuple(dict.fromkeys(known)) if declared else (),
-        tried=tuple(dict.fromkeys(known if declared else [*known, *(shapes.make() for _ in range(6))])),
+        requests=tuple(dict.fromkeys(known)) if declared else (),
+        tried=tuple(dict.fromkeys(known if declared else [*known, *(requests.make() for _ in range(6))])),
         settings=SteeringSettings(
             strategy=rng.choice(
                 [Strategy.LEAST_ALLOCATED, Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED]
@@ -71,7 +72,7 @@ def _odd_machine(rng: random.Random) -> Machine:
             return machine
 
 
-class _ShapeMaker:
+class _RequestMaker:
     def __init__(self, rng: random.Random, machine: Machine, kubelet: Scenario) -> None:
         self._rng = rng
         self._names = list(machine.devices)
@@ -84,10 +85,10 @@ class _ShapeMaker:
         self._compute = self._hinted - static >= 1
         self._static = static
 
-    def make(self) -> Shape:
-        """Return a shape of one to two containers, with CPUs and memory in two of three."""
+    def make(self) -> Request:
+        """Return a request of one to two containers, with CPUs and memory in two of three."""
         placed = self._compute and self._rng.random() < 0.67
-        return Shape.of(*(self._container(placed=placed) for _ in range(self._rng.choice([1, 1, 1, 2]))))
+        return Request.of(*(self._container(placed=placed) for _ in range(self._rng.choice([1, 1, 1, 2]))))
 
     def _container(self, *, placed: bool) -> dict[ResourceName, int]:
         rng = self._rng
@@ -104,7 +105,7 @@ class _ShapeMaker:
         return amounts
 
 
-def _fill(rng: random.Random, machine: Machine, kubelet: Scenario, *, known: list[Shape]) -> list[Scenario]:
+def _fill(rng: random.Random, machine: Machine, kubelet: Scenario, *, known: list[Request]) -> list[Scenario]:
     single = kubelet["topologyManagerPolicy"] == "single-numa-node"
     others = PodMaker(rng, machine, single_numa=single)
     steps: list[Scenario] = []
@@ -125,11 +126,11 @@ def _fill(rng: random.Random, machine: Machine, kubelet: Scenario, *, known: lis
     return steps
 
 
-def pod_of(shape: Shape, name: str) -> Scenario:
-    """Return a scenario's pod of a shape; Guaranteed if it names any CPU or memory (``Shape.pod``)."""
-    placed = any(is_compute(resource) for amounts in shape.containers for resource, _ in amounts)
+def pod_of(request: Request, name: str) -> Scenario:
+    """Return a scenario's pod of a request; Guaranteed if it names any CPU or memory (``Request.pod``)."""
+    placed = any(is_compute(resource) for amounts in request.containers for resource, _ in amounts)
     containers = []
-    for number, amounts in enumerate(shape.containers):
+    for number, amounts in enumerate(request.containers):
         container: Scenario = {"name": f"c{number}", **dict(amounts)}
         if placed:
             container.setdefault("cpu", "1m")

@@ -1,7 +1,7 @@
-"""Steering through the kubelet's own managers: what is withheld must not make any shape come off worse.
+"""Steering through the kubelet's own managers: what is withheld must not make any request come off worse.
 
 A case's pods are admitted by the Go managers; what PodResources would show of them is read as the daemon
-reads it, and ``choose`` decides. Then the same managers are asked for every shape twice, with all topology
+reads it, and ``choose`` decides. Then the same managers are asked for every request twice, with all topology
 and with the shaped device lists. The predictions of both outcomes are compared with them as well.
 
 PodResources does not list init containers, and what one of them had and no later container took over stays
@@ -23,6 +23,11 @@ from numaplace.model.device import Device
 from numaplace.model.mask import mask_of
 from numaplace.model.names import CPU, DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
+from numaplace.prediction.harm import Harm, Prediction, harm
+from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.predict import predict
+from numaplace.prediction.request import Request
+from numaplace.prediction.state import StateUnknown, SteeringState, state_of
 from numaplace.simulate.scenario.kinds import parse_cpu_list
 from numaplace.simulate.scenario.load import parse_scenario
 from numaplace.simulate.scenario.records import Health
@@ -30,13 +35,8 @@ from numaplace.simulate.scenario.records import Scenario as ParsedScenario
 from numaplace.simulate.simulator.managers import managers_for
 from numaplace.state.snapshot import Snapshot, build_snapshot
 from numaplace.steering.choose import choose
-from numaplace.steering.node import SteeringNode
-from numaplace.steering.predict import predict
-from numaplace.steering.prediction import Harm, Prediction, harm
-from numaplace.steering.reasons import SteeringDecision
-from numaplace.steering.shape import Shape
-from numaplace.steering.shaping import published
-from numaplace.steering.state import StateUnknown, SteeringState, state_of
+from numaplace.steering.decision import SteeringDecision
+from numaplace.steering.published_topology import published
 
 from harness.conformance import ConformanceProcess, Outcome, Scenario, normalise
 from harness.generate_steering import SteeringCase, pod_of, steering_case
@@ -50,12 +50,12 @@ class SteeringTally:
     """What was compared. ``reasons`` counts why resources stayed exposed, ``failures`` holds one text each.
 
     ``hidden`` are the cases in which PodResources does not show all that is taken, ``hidden_worse`` those of
-    them in which a shape came off worse for it.
+    them in which a request came off worse for it.
     """
 
     cases: int = 0
     steered: int = 0
-    shapes: int = 0
+    requests: int = 0
     moved: int = 0
     hidden: int = 0
     hidden_worse: int = 0
@@ -66,7 +66,7 @@ class SteeringTally:
         """Add what another process has compared."""
         self.cases += other.cases
         self.steered += other.steered
-        self.shapes += other.shapes
+        self.requests += other.requests
         self.moved += other.moved
         self.hidden += other.hidden
         self.hidden_worse += other.hidden_worse
@@ -76,9 +76,9 @@ class SteeringTally:
     def __str__(self) -> str:
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.reasons.most_common())
         return (
-            f"{self.cases} cases, {self.steered} with topology withheld; {self.shapes} shapes tried there, "
+            f"{self.cases} cases, {self.steered} with topology withheld; {self.requests} requests tried, "
             f"{self.moved} of them went to another NUMA node than without; exposed for: {reasons}; "
-            f"{self.hidden} cases with more taken than PodResources shows, a shape worse off in "
+            f"{self.hidden} cases with more taken than PodResources shows, a request worse off in "
             f"{self.hidden_worse} of them"
         )
 
@@ -93,7 +93,7 @@ def try_seeds(program: Path, seeds: range, *, most_failures: int = 3) -> Steerin
             if problems:
                 small = _shrunk(process, case)
                 tally.failures.append(
-                    f"seed {seed}: {problems[:3]}\nshapes {case.shapes}, {case.settings}\n{json.dumps(small)}"
+                    f"seed {seed}: {problems[:3]}\n{case.requests}, {case.settings}\n{json.dumps(small)}"
                 )
             if len(tally.failures) >= most_failures:
                 break
@@ -107,7 +107,7 @@ def _tried(process: ConformanceProcess, case: SteeringCase, tally: SteeringTally
     tally.reasons.update({str(one.reason) for one in decision.refusals})
     problems = list(trial.problems(decision))
     tally.steered += bool(decision.withheld)
-    tally.shapes += trial.shapes
+    tally.requests += trial.requests
     tally.moved += trial.moved
     if trial.hidden:
         tally.hidden += 1
@@ -119,7 +119,7 @@ def _tried(process: ConformanceProcess, case: SteeringCase, tally: SteeringTally
 def _shrunk(process: ConformanceProcess, case: SteeringCase) -> Scenario:
     def fails(candidate: Scenario) -> bool:
         try:
-            smaller = SteeringCase(candidate, case.shapes, case.tried, case.settings, case.steerable)
+            smaller = SteeringCase(candidate, case.requests, case.tried, case.settings, case.steerable)
             trial = _Trial(process, smaller)
             return not trial.hidden and bool(list(trial.problems(trial.decide())))
         except (_RefusedScenarioError, NumaplaceError, ValueError, LookupError):
@@ -134,17 +134,17 @@ class _RefusedScenarioError(Exception):
 
 
 class _Trial:
-    """One case: the node as the kubelet has it, the decision, and the shapes with and without it."""
+    """One case: the node as the kubelet has it, the decision, and the requests with and without it."""
 
     def __init__(self, process: ConformanceProcess, case: SteeringCase) -> None:
-        self.shapes = self.moved = self.worse = 0
+        self.requests = self.moved = self.worse = 0
         self._process = process
         self._case = case
         self._scenario = normalise(case.scenario)
         self._parsed = parse_scenario(json.dumps(self._scenario), source="case")
         managers = managers_for(self._parsed)
         settings = self._parsed.kubelet
-        self._node = SteeringNode(
+        self._node = KubeletModel(
             managers.topology,
             settings.topology_policy,
             settings.scope,
@@ -179,11 +179,11 @@ class _Trial:
     def decide(self) -> SteeringDecision:
         """Return what the daemon would decide."""
         states = self._state if isinstance(self._state, StateUnknown) else [self._state]
-        return choose(self._node, states, self._case.shapes, settings=self._case.settings)
+        return choose(self._node, states, self._case.requests, settings=self._case.settings)
 
     def problems(self, decision: SteeringDecision) -> Iterator[str]:
         """Say where the rule or a prediction is wrong."""
-        units = [unit for shape in self._case.tried for unit in shape.units(self._node.scope)]
+        units = [unit for request in self._case.tried for unit in request.units(self._node.scope)]
         units = list(dict.fromkeys(unit for unit in units if unit.containers))
         if not self._is_told or not units:
             return
@@ -217,7 +217,7 @@ class _Trial:
             yield {"withhold": {"resource": resource, "ids": hidden}}
 
     def _wrong(
-        self, unit: Shape, seen: _Seen, withheld: Mapping[ResourceName, frozenset[int]]
+        self, unit: Request, seen: _Seen, withheld: Mapping[ResourceName, frozenset[int]]
     ) -> Iterator[str]:
         """Say where the prediction is not what the kubelet did."""
         assert isinstance(self._state, SteeringState)
@@ -239,8 +239,8 @@ class _Trial:
                 what = f"predicted {amount} aligned, kubelet {got.aligned}"
                 yield f"{unit}, withheld {masks}: {resource}: {what}"
 
-    def _worse(self, unit: Shape, stock: _Seen, steered: _Seen) -> Iterator[str]:
-        self.shapes += 1
+    def _worse(self, unit: Request, stock: _Seen, steered: _Seen) -> Iterator[str]:
+        self.requests += 1
         self.moved += stock.prediction.mask != steered.prediction.mask
         worse = harm(steered.prediction, instead_of=stock.prediction)
         if worse is None and stock.on_one_node and not steered.on_one_node:
@@ -323,7 +323,7 @@ class _Seen:
     on_one_node: bool
 
 
-def _attempts(units: Sequence[Shape], number: int) -> list[Scenario]:
+def _attempts(units: Sequence[Request], number: int) -> list[Scenario]:
     """Return steps that create a pod of each unit and delete it again."""
     steps: list[Scenario] = []
     for index, unit in enumerate(units):

@@ -17,7 +17,7 @@ from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock,
 from numaplace.model.topology import NumaTopology
 from numaplace.placement.reasons import Outcome
 from numaplace.state.snapshot import Snapshot, build_snapshot
-from numaplace.steering.reasons import SteeringDecision
+from numaplace.steering.decision import SteeringDecision
 from prometheus_client.parser import text_string_to_metric_families
 
 GPU, VF = ResourceName("nvidia.com/gpu"), ResourceName("intel.com/sriov_vf")

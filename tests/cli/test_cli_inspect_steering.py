@@ -37,8 +37,8 @@ PAGE = {
         }
     ],
     "refusals": [{"reason": "nothing-to-gain", "text": "intel.com/vf: the kubelet picks it by itself"}],
-    "shapes": [{"text": "{nvidia.com/gpu: 1}: NUMA 1 (without steering NUMA 0)"}],
-    "shapesSource": "declared",
+    "requests": [{"text": "{nvidia.com/gpu: 1}: NUMA 1 (without steering NUMA 0)"}],
+    "requestsSource": "declared",
     "breaker": {"open": False, "secondsLeft": None, "trips": 0},
 }
 

@@ -113,7 +113,7 @@ def test_in_a_pod_the_package_kubernetes_is_not_imported(tmp_path: Path) -> None
     (tmp_path / "token").write_text("t")
     code = (
         "import sys; from pathlib import Path;"
-        "import numaplace.daemon.cluster, numaplace.cluster.credentials as c;"
+        "import numaplace.daemon.cluster.part, numaplace.cluster.credentials as c;"
         f"c.find_credentials({IN_POD!r}, service_account=Path({str(tmp_path)!r}));"
         "print({'kubernetes', 'pydantic', 'requests'} & sys.modules.keys())"
     )

@@ -20,8 +20,8 @@ from typing import Any
 import yaml
 from numaplace.config.load import Loaded, load_config
 from numaplace.config.schema import Config
-from numaplace.daemon.logs import EventLog
 from numaplace.daemon.node import Node
+from numaplace.daemon.runtime.logs import EventLog
 from numaplace.devices.fake import FakeHost
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.api.deviceplugin_pb2_grpc import DevicePluginStub

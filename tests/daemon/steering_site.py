@@ -17,7 +17,7 @@ from numaplace.model.names import ResourceName
 
 GIB = 1 << 30
 RESERVED = frozenset({0, 8})
-GPU_SHAPE = {GPU: 1, "cpu": 2, "memory": "2Gi"}
+GPU_REQUEST = {GPU: 1, "cpu": 2, "memory": "2Gi"}
 
 
 def steering_site(
@@ -60,14 +60,14 @@ def kubelet_document(*, policy: PolicyName, scope: Scope, managers: bool) -> dic
 
 
 def steering(site: Site, **changes: Any) -> dict[str, Any]:
-    """The daemon's configuration: what the kubelet's file says, shapes declared."""
+    """The daemon's configuration: what the kubelet's file says, requests declared."""
     document = site.document()
     kubelet = {**document["kubelet"], "configFile": str(site.root / "kubelet.yaml")}
     return {
         "kubelet": kubelet,
         "weights": "cpu=0,memory=0",
         "pollInterval": "500ms",
-        "steering": {"requests": [GPU_SHAPE]},
+        "steering": {"requests": [GPU_REQUEST]},
         **changes,
     }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from numaplace.daemon.arrivals import Arrivals
-from numaplace.kubelet.poller import Observation
+from numaplace.daemon.steering.announced_pods import AnnouncedPods
+from numaplace.kubelet.podresources.poller import Observation
 from numaplace.managers.device_manager import PodUid
 from numaplace.managers.pod import Pod
 from numaplace.model.podresources import Allocatable, PodUse
@@ -23,7 +23,7 @@ def is_coming(arrivals, known, *, at, listed):
 
 def test_a_pod_that_was_listed_and_is_no_more_does_not_come_again():
     """The API server may be away for hours, and its last word be that the pod runs."""
-    arrivals = Arrivals(lambda: 10.0)
+    arrivals = AnnouncedPods(lambda: 10.0)
     arrivals.told(specs())
     assert is_coming(arrivals, specs(), at=9.0, listed=False)
     assert is_coming(arrivals, specs(), at=11.0, listed=False)
@@ -32,7 +32,7 @@ def test_a_pod_that_was_listed_and_is_no_more_does_not_come_again():
 
 
 def test_a_pod_of_the_same_name_comes():
-    arrivals = Arrivals(lambda: 10.0)
+    arrivals = AnnouncedPods(lambda: 10.0)
     arrivals.told(specs())
     assert is_coming(arrivals, specs(), at=9.0, listed=True), "it may be one before"
     assert is_coming(arrivals, specs(), at=11.0, listed=False)
@@ -43,7 +43,7 @@ def test_a_pod_of_the_same_name_comes():
 
 def test_a_kubelet_that_has_started_admits_all_again():
     now = 10.0
-    arrivals = Arrivals(lambda: now)
+    arrivals = AnnouncedPods(lambda: now)
     arrivals.told(specs())
     assert not is_coming(arrivals, specs(), at=11.0, listed=True)
     now = 12.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from daemon_site import GPU, VF
-from numaplace.daemon.confirmation import CONFIRM_SECONDS, LATELY_SECONDS, Confirmation, is_shown
-from numaplace.daemon.exposure import Exposure
+from numaplace.daemon.steering.confirmation import CONFIRM_SECONDS, LATELY_SECONDS, Confirmation, is_shown
+from numaplace.daemon.steering.publisher import Publisher
 from numaplace.errors import PeerError
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName
@@ -70,7 +70,7 @@ def clock():
 
 def made(clock, kubelet, *names):
     resources = {name: kubelet.resource(name) for name in names}
-    return Exposure(
+    return Publisher(
         lambda: resources,
         in_use=lambda _: frozenset(),
         sent=lambda _: None,
@@ -155,7 +155,7 @@ async def test_a_kubelet_that_is_behind_goes_by_no_old_list(root, monkeypatch):
     async with site.kubelet, steered(site) as served:
         await placed(site, "p0", {GPU: 1})
         await quiet(served)
-        monkeypatch.setattr("numaplace.daemon.confirmation.LISTS_WITHOUT_QUESTION", 0)
+        monkeypatch.setattr("numaplace.daemon.steering.confirmation.LISTS_WITHOUT_QUESTION", 0)
         monkeypatch.setattr(type(served.node._services()[GPU]), "shown_by", lambda *_: False)
         before = hidden(site, GPU)
         assert before == {0}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from daemon_site import GPU, SIZES, VF, Served, Site, http_anywhere, total, until
 from grpc import StatusCode, aio
-from numaplace.daemon.sources import source_of
+from numaplace.daemon.resources.sources import source_of
 from numaplace.devices.scan import Scan
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 
@@ -156,7 +156,7 @@ def odd(monkeypatch: pytest.MonkeyPatch) -> Any:
         def make(resource: Any, host: Any) -> Any:
             return OddSource(scan) if resource.name == VF else source_of(resource, host)
 
-        monkeypatch.setattr("numaplace.daemon.plan.source_of", make)
+        monkeypatch.setattr("numaplace.daemon.reload_plan.source_of", make)
 
     return install
 
@@ -178,7 +178,7 @@ async def test_a_source_that_raises_is_told_once_and_harms_nobody(site: Site, od
 async def test_a_source_that_hangs_holds_up_its_own_resource_only(
     site: Site, odd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("numaplace.daemon.resource.TURN_SECONDS", 0.1)
+    monkeypatch.setattr("numaplace.daemon.resources.running.TURN_SECONDS", 0.1)
     release = threading.Event()
 
     def scan() -> Scan:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 from daemon_site import GPU, SIZES, VF, Site, fetch, free_port, http_anywhere, total, until
-from numaplace.daemon.http import Pages, from_here, serve_http
+from numaplace.daemon.runtime.http import Pages, from_here, serve_http
 from numaplace.errors import InputError
 
 

@@ -9,8 +9,8 @@ import threading
 from typing import Any
 
 import pytest
-from numaplace.daemon.logs import EventLog, ThreadedHandler, logging_to
-from numaplace.daemon.outage import QUIET_SECONDS, OutageLog
+from numaplace.daemon.runtime.logs import EventLog, ThreadedHandler, logging_to
+from numaplace.daemon.runtime.trouble_log import QUIET_SECONDS, OutageLog
 
 
 @pytest.fixture

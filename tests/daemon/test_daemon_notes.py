@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numaplace.daemon.notes import REMEMBERED_SECONDS, Answers, notes_of
+from numaplace.daemon.cluster.event_texts import REMEMBERED_SECONDS, Answers, notes_of
 from numaplace.engine.options import PolicyOptions
 from numaplace.managers.device_manager import PodUid
 from numaplace.managers.pod import Pod
@@ -13,7 +13,7 @@ from numaplace.model.topology import NumaTopology
 from numaplace.placement.index import index_devices
 from numaplace.placement.place import PlacementRequest, place
 from numaplace.state.snapshot import build_snapshot
-from numaplace.steering.reasons import Unsteered
+from numaplace.steering.decision import WithoutSteering
 from numaplace.steering.text import steered_text
 
 VF, NIC = ResourceName("intel.com/vf"), ResourceName("vendor.com/nic")
@@ -119,7 +119,7 @@ def test_what_steering_changed_comes_before_what_was_left_to_choose() -> None:
     def steered(resource: ResourceName, found: object, mask: int) -> str:
         assert (resource, found) == (VF, ids)
         return steered_text(
-            mask, instead_of=Unsteered(0b01, {0b10: 12, 0b01: 37}), strategy=Strategy.LEAST_ALLOCATED
+            mask, instead_of=WithoutSteering(0b01, {0b10: 12, 0b01: 37}), strategy=Strategy.LEAST_ALLOCATED
         )
 
     pod = use((VF, ids))

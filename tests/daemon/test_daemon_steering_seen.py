@@ -40,7 +40,7 @@ async def test_the_page_and_inspect_show_withheld_devices_where_they_are(site: S
         assert (withheld["resource"], withheld["numaNodes"]) == (GPU, [0])
         assert len(withheld["devices"]) == GPUS_PER_NODE - 1
         assert {site.truth[one["id"]] for one in withheld["devices"]} == {0}
-        assert (page["kubelet"]["policy"], page["shapesSource"]) == ("single-numa-node", "declared")
+        assert (page["kubelet"]["policy"], page["requestsSource"]) == ("single-numa-node", "declared")
         shown = await inspected(site, served)
     assert shown["steering"] == page
     gpu = next(one for one in shown["resources"] if one["name"] == GPU)
@@ -95,7 +95,7 @@ async def test_the_event_says_it_too_and_only_where_it_is_so(site: Site) -> None
             for name in ("first", "second"):
                 created(api, name, {GPU: 1})
                 await known(served, name)
-                await until(lambda: served.node.steering_status().decision.shapes)
+                await until(lambda: served.node.steering_status().decision.requests)
                 assert (await placed(site, name, {GPU: 1})).admitted
                 messages.append(await until(lambda who=name: message_for(api, who)))
     assert "steered" not in messages[0]

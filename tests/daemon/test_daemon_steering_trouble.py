@@ -9,7 +9,7 @@ import time
 import pytest
 from daemon_site import GPU, VF, RecordedLog, Served, until
 from numaplace.daemon.node import Node
-from numaplace.daemon.standstill import BreakerBox
+from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.engine.options import PolicyName
 from numaplace.errors import NumaplaceError
 from numaplace.kubelet.checkpoint import NAME as CHECKPOINT
@@ -112,11 +112,11 @@ async def test_a_refusal_while_nothing_is_withheld_is_not_ours(site, api):
         assert served.node.steering_status().trips == 0
 
 
-async def test_pods_of_the_node_count_as_shapes_where_refusals_are_seen(site, api):
+async def test_pods_of_the_node_count_as_requests_where_refusals_are_seen(site, api):
     async with steered(site, env=env_of(site, api), steering=NO_DECLARED) as served:
         await watching(served)
         await placed(site, "p0", {GPU: 1})
-        await until(lambda: served.node.steering_status().shapes_source == "seen")
+        await until(lambda: served.node.steering_status().requests_source == "seen")
         await until(lambda: hidden(site, GPU) == {0})
         assert home(site, await placed(site, "p1", {GPU: 1})) == {1}
 
@@ -134,19 +134,19 @@ async def test_a_pod_that_does_not_ask_us_is_looked_for_when_the_api_server_tell
         assert home(site, await placed(site, "p1", {GPU: 1})) == {0}
 
 
-async def test_without_an_api_server_seen_shapes_are_not_relied_upon(site):
+async def test_without_an_api_server_seen_requests_are_not_relied_upon(site):
     async with steered(site, steering=NO_DECLARED) as served:
         await placed(site, "p0", {GPU: 1})
         await quiet(served)
-        assert served.node.steering_status().shapes_source == "none"
+        assert served.node.steering_status().requests_source == "none"
 
 
-async def test_best_effort_refuses_nothing_so_seen_shapes_do(root):
+async def test_best_effort_refuses_nothing_so_seen_requests_do(root):
     site = steering_site(root, policy=PolicyName.BEST_EFFORT)
     async with site.kubelet, steered(site, steering=NO_DECLARED) as served:
         await placed(site, "p0", {GPU: 1})
         await until(lambda: hidden(site, GPU) == {0})
-        assert served.node.steering_status().shapes_source == "seen"
+        assert served.node.steering_status().requests_source == "seen"
 
 
 async def test_a_kubelet_that_restarts_is_told_all_until_it_lists_its_pods_again(site):
@@ -217,7 +217,7 @@ async def test_a_bug_in_steering_costs_no_pod(site, monkeypatch):
         raise NumaplaceError("on purpose")
 
     async with steered(site) as served:
-        monkeypatch.setattr("numaplace.daemon.after_grant.grant_decision", fail)
+        monkeypatch.setattr("numaplace.daemon.steering.on_allocate.grant_decision", fail)
         for number in range(3):
             assert (await placed(site, f"p{number}", {GPU: 1})).admitted
         assert served.count("numaplace_steering_failures_total", reason="error") == 3

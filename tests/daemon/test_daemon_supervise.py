@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from daemon_site import RecordedLog, until
-from numaplace.daemon.supervise import supervise
+from numaplace.daemon.runtime.supervise import supervise
 
 
 class Task:

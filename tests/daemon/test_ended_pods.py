@@ -7,13 +7,13 @@ from itertools import permutations
 
 import pytest
 from daemon_site import GPU, NODES
-from numaplace.daemon.ended import EndedLog
-from numaplace.daemon.keeper import Keeper
-from numaplace.kubelet.poller import Observation
+from numaplace.daemon.node_state import NodeState
+from numaplace.kubelet.podresources.poller import Observation
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
+from numaplace.state.ended_pods import EndedPodsLog
 
 POD = ("default", "p")
 A, B = DeviceId("a"), DeviceId("b")
@@ -26,7 +26,7 @@ def listed(*ids, cpus=()):
 
 @pytest.fixture
 def keeper():
-    made = Keeper(NumaTopology(NODES), clock=time.monotonic)
+    made = NodeState(NumaTopology(NODES), clock=time.monotonic)
     made.set_devices(GPU, [Device(A, (0,)), Device(B, (1,))])
     return made
 
@@ -75,7 +75,7 @@ def test_before_the_first_list_nothing_is_known_of_its_name(keeper):
 
 
 def test_the_api_server_tells_of_the_other_pod_and_of_its_end():
-    log = EndedLog().told({POD}, listed(A)).observed([]).observed(listed(B))
+    log = EndedPodsLog().told({POD}, listed(A)).observed([]).observed(listed(B))
     assert log.followed == {POD}
     log = log.told((), listed(B))
     assert log.followed == set()

@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.cluster.fake import FakeApiServer
 from numaplace.config.schema import Config
-from numaplace.daemon.cluster import ClusterPart, cluster_part
-from numaplace.daemon.kubelet_config import KnownKubelet, find_kubelet, steering_node
-from numaplace.daemon.logs import EventLog
+from numaplace.daemon.cluster.part import ClusterPart, cluster_part
+from numaplace.daemon.runtime.logs import EventLog
+from numaplace.daemon.steering.kubelet_probe import KnownKubelet, find_kubelet, steering_node
 from numaplace.devices.cpu_topology import read_cpu_topology
 from numaplace.devices.host import read_topology
 from numaplace.engine.options import PolicyName
-from numaplace.kubelet.known import NOT_PREDICTED_GATES
-from numaplace.kubelet.podresources import connect
-from numaplace.kubelet.settings import KubeletSettings
+from numaplace.kubelet.config.model import NOT_PREDICTED_GATES
+from numaplace.kubelet.config.read import KubeletSettings
+from numaplace.kubelet.podresources.client import connect
 from numaplace.managers.admission import Scope
 from numaplace.managers.cpu.policy import NoneCpuPolicy
 from numaplace.managers.cpu.static import StaticCpuPolicy

@@ -7,10 +7,10 @@ from itertools import count
 
 import pytest
 from daemon_site import GPU, NODES, RecordedLog
-from numaplace.daemon.keeper import Keeper
-from numaplace.daemon.service import ResourceService
+from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.resources.service import ResourceService
 from numaplace.devices.scan import Scan
-from numaplace.kubelet.preference import fallback
+from numaplace.kubelet.plugin.preference import fallback
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId
@@ -64,7 +64,7 @@ async def service(steering):
     made = ResourceService(
         GPU,
         Source(),
-        keeper=Keeper(NumaTopology(NODES), clock=time.monotonic),
+        keeper=NodeState(NumaTopology(NODES), clock=time.monotonic),
         decider=Decider(),
         steering=steering,
         settings=lambda: None,

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from daemon_site import RecordedLog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numaplace.daemon.hold import KubeletHold
-from numaplace.daemon.keeper import Keeper
-from numaplace.daemon.kubelet_config import KnownKubelet
-from numaplace.daemon.standstill import BreakerBox
-from numaplace.daemon.steering_facts import SteeringFacts
-from numaplace.daemon.steering_parts import steerer_of
-from numaplace.daemon.steering_settings import SteerSettings
+from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.steering.build import steerer_of
+from numaplace.daemon.steering.kubelet_probe import KnownKubelet
+from numaplace.daemon.steering.kubelet_restart import KubeletRestart
+from numaplace.daemon.steering.requests import SteeringFacts
+from numaplace.daemon.steering.settings import SteeringRuntimeSettings
+from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.engine.options import PolicyName
 from numaplace.errors import PeerError
-from numaplace.kubelet.poller import Observation
+from numaplace.kubelet.podresources.poller import Observation
 from numaplace.managers.cpu.policy import NoneCpuPolicy
 from numaplace.managers.memory.machine import machine_memory
 from numaplace.managers.memory.policies import NoneMemoryPolicy
@@ -26,9 +26,9 @@ from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
+from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.request import Request
 from numaplace.steering.choose import SteeringSettings
-from numaplace.steering.node import SteeringNode
-from numaplace.steering.shape import Shape
 
 GPU, VF = ResourceName("example.com/gpu"), ResourceName("example.com/vf")
 NODES = (0, 1)
@@ -68,14 +68,14 @@ class World:
     pods: dict[str, PodUse] = field(default_factory=dict)
 
     def __post_init__(self):
-        self.keeper = Keeper(NumaTopology(NODES), clock=lambda: self.now)
+        self.keeper = NodeState(NumaTopology(NODES), clock=lambda: self.now)
         for resource, devices in DEVICES.items():
             self.keeper.set_devices(resource, devices)
         self.published = {resource: Published() for resource in DEVICES}
         self.checkpoint: dict[ResourceName, frozenset[DeviceId]] | None = None
         choice = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
-        declared = (Shape.of({GPU: 1}), Shape.of({VF: 1}))
-        self.settings = SteerSettings(True, choice, declared, 5.0, 0.2, live_list=True)
+        declared = (Request.of({GPU: 1}), Request.of({VF: 1}))
+        self.settings = SteeringRuntimeSettings(True, choice, declared, 5.0, 0.2, live_list=True)
         self.log = RecordedLog()
         self.steerer = steerer_of(
             lambda: self.published,
@@ -85,7 +85,7 @@ class World:
             ),
             keeper=self.keeper,
             poller=self,
-            hold=KubeletHold(lambda: self.checkpoint, clock=lambda: self.now),
+            hold=KubeletRestart(lambda: self.checkpoint, clock=lambda: self.now),
             metrics=Metrics(version="test", clock=lambda: self.now).steering,
             log=self.log,
             clock=lambda: self.now,
@@ -99,7 +99,7 @@ class World:
 
     def node(self, known, _allocatable, steerable):
         memory = NoneMemoryPolicy(machine_memory({node: {} for node in NODES}, {}))
-        node = SteeringNode(
+        node = KubeletModel(
             NumaTopology(NODES),
             PolicyName.SINGLE_NUMA_NODE,
             cpu=NoneCpuPolicy(),

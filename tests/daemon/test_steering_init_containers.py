@@ -64,7 +64,7 @@ ONE_GPU = {"requests": [{GPU: 1, "cpu": 1, "memory": "1Gi"}]}
 
 
 async def test_devices_that_init_containers_keep_are_not_free_after_a_daemon_restart(root, monkeypatch):
-    monkeypatch.setattr("numaplace.daemon.hold.LONGEST_SECONDS", 1.0)
+    monkeypatch.setattr("numaplace.daemon.steering.kubelet_restart.LONGEST_SECONDS", 1.0)
     site = steering_site(root)
     async with site.kubelet:
         async with steered(site, steering={"mode": "off"}):

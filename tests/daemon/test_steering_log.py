@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from daemon_site import RecordedLog
-from numaplace.daemon.steering_log import Passing, SteeringLog
+from numaplace.daemon.steering.log import Passing, SteeringLog
 from numaplace.metrics.labels import SteeringFailure
 from numaplace.model.names import ResourceName
-from numaplace.steering.reasons import Reason, Refusal, SteeringDecision
+from numaplace.steering.decision import Reason, Refusal, SteeringDecision
 
 GPU = ResourceName("example.com/gpu")
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from numaplace.daemon.steering_facts import SteeringFacts
-from numaplace.daemon.steering_settings import SteerSettings
+from numaplace.daemon.steering.requests import SteeringFacts
+from numaplace.daemon.steering.settings import SteeringRuntimeSettings
 from numaplace.engine.options import PolicyName
-from numaplace.kubelet.poller import Observation
+from numaplace.kubelet.podresources.poller import Observation
 from numaplace.managers.cpu.policy import NoneCpuPolicy
 from numaplace.managers.memory.machine import machine_memory
 from numaplace.managers.memory.policies import NoneMemoryPolicy
 from numaplace.model.names import CPU, DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
+from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.request import Request
 from numaplace.steering.choose import SteeringSettings
-from numaplace.steering.node import SteeringNode
-from numaplace.steering.shape import Shape
 
 GPU, NIC = ResourceName("example.com/gpu"), ResourceName("vendor.example/nic")
 NODES = (0, 1)
@@ -45,22 +45,22 @@ def followed(*declared, policy=PolicyName.BEST_EFFORT, seen=(), registered=(GPU,
         follow_health=told.append,
     )
     memory = NoneMemoryPolicy(machine_memory({node: {} for node in NODES}, {}))
-    node = SteeringNode(
+    node = KubeletModel(
         NumaTopology(NODES), policy, cpu=NoneCpuPolicy(), memory=memory, steerable=frozenset({GPU})
     )
-    settings = SteerSettings(True, SteeringSettings(), declared, 5.0, 0.2, live_list=True)
-    facts.shapes(node, settings)
+    settings = SteeringRuntimeSettings(True, SteeringSettings(), declared, 5.0, 0.2, live_list=True)
+    facts.requests(node, settings)
     return set(told[-1])
 
 
 def test_it_matters_where_a_request_names_them():
-    assert followed(Shape.of({GPU: 1, CPU: 1})) == set()
-    assert followed(Shape.of({GPU: 1}), Shape.of({GPU: 1, NIC: 1})) == {NIC}
+    assert followed(Request.of({GPU: 1, CPU: 1})) == set()
+    assert followed(Request.of({GPU: 1}), Request.of({GPU: 1, NIC: 1})) == {NIC}
 
 
 def test_a_plugin_that_registers_late_is_waited_for():
     """Until its devices are seen, a set is right only for a request without them."""
-    assert followed(Shape.of({GPU: 1, NIC: 1, CPU: 1}), registered=[GPU]) == {NIC}
+    assert followed(Request.of({GPU: 1, NIC: 1, CPU: 1}), registered=[GPU]) == {NIC}
 
 
 def test_it_matters_where_a_request_may_come_that_names_them():
@@ -69,4 +69,4 @@ def test_it_matters_where_a_request_may_come_that_names_them():
 
 @pytest.mark.parametrize("policy", [PolicyName.NONE, None])
 def test_it_matters_not_where_nothing_is_decided(policy):
-    assert followed(Shape.of({GPU: 1, NIC: 1}), policy=policy) == set()
+    assert followed(Request.of({GPU: 1, NIC: 1}), policy=policy) == set()

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 
 from numaplace.config.schema import SteeringMode
-from numaplace.daemon.kubelet_config import KnownKubelet
-from numaplace.daemon.steering_page import SteeringView, hidden_nodes, steering_document
-from numaplace.daemon.steering_status import SteeringStatus
+from numaplace.daemon.steering.kubelet_probe import KnownKubelet
+from numaplace.daemon.steering.page import SteeringView, hidden_nodes, steering_document
+from numaplace.daemon.steering.status import SteeringStatus
 from numaplace.doctor.steering_page import WithheldFact, read_steering
-from numaplace.kubelet.settings import KubeletSettings
+from numaplace.kubelet.config.read import KubeletSettings
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, Strategy
 from numaplace.steering.choose import SteeringSettings, choose
-from numaplace.steering.reasons import Reason, Refusal, SteeringDecision
-from steering.steering_machine import GPU, VF, Hardware, Machine, per_node, shape
+from numaplace.steering.decision import Reason, Refusal, SteeringDecision
+from steering.steering_machine import GPU, VF, Hardware, Machine, per_node, request
 
 KNOWN = KnownKubelet(KubeletSettings("restricted"), "file /var/lib/kubelet/config.yaml")
-ONE = shape(gpu=1, cpu=2, memory=1)
+ONE = request(gpu=1, cpu=2, memory=1)
 
 
 def decided() -> SteeringDecision:
@@ -49,7 +49,7 @@ def test_a_decision_on_the_page() -> None:
             "devices": [{"id": "g1", "numaNodes": [0]}, {"id": "g2", "numaNodes": [0]}],
         }
     ]
-    (one,) = document["shapes"]
+    (one,) = document["requests"]
     nodes = [one[outcome]["numaNodes"] for outcome in ("stock", "wanted", "steered")]
     assert nodes == [[0], [1], [1]]
     assert one["containers"] == [{"cpu": 2, "memory": 2**30, GPU: 1}]
@@ -66,8 +66,8 @@ def test_it_is_read_as_it_was_written() -> None:
     assert fact.document == document
     assert fact.withheld == {GPU: WithheldFact((0,), {DeviceId("g1"): (0,)})}
     assert (fact.policy, fact.scope, fact.source) == ("restricted", "container", KNOWN.source)
-    assert (fact.open_seconds, fact.trips, fact.shapes_source) == (None, 2, "declared")
-    assert "without steering NUMA 0" in fact.shapes[0]
+    assert (fact.open_seconds, fact.trips, fact.requests_source) == (None, 2, "declared")
+    assert "without steering NUMA 0" in fact.requests[0]
 
 
 def test_nothing_withheld_has_a_code_and_a_sentence() -> None:

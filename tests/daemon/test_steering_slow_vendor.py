@@ -129,7 +129,7 @@ async def quiet_lists(served):
 
 async def test_a_pod_without_cpus_is_waited_for_only_for_a_while(root, monkeypatch):
     """Whether it still asks for more cannot be seen."""
-    monkeypatch.setattr("numaplace.state.quiet.GRANT_GRACE_SECONDS", 4.0)
+    monkeypatch.setattr("numaplace.state.stability.GRANT_GRACE_SECONDS", 4.0)
     site = steering_site(root, managers=False)
     requests = {"requests": [{VF: 1}, {GPU: 1}]}
     async with site.kubelet, steered(site, steering=requests, pollInterval="10m") as served:
@@ -151,7 +151,7 @@ async def quiet_steerer(served):
 
 async def test_a_set_that_came_under_a_container_is_noticed(root, held_up, monkeypatch):
     """Its CPUs come from the node that it was placed on; so do its devices, hidden or not."""
-    monkeypatch.setattr("numaplace.daemon.service.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("numaplace.daemon.resources.service.LOOK_SECONDS", 0.0)
     site = steering_site(root)
     async with site.kubelet, steered(site, steering=REQUESTS) as served:
         await placed(site, "p0", {VF: 1})

@@ -13,14 +13,14 @@ from doc_commands import blocks
 from numaplace.cli.console import Console
 from numaplace.cli.main import main
 from numaplace.config.schema import Config, SteeringMode
-from numaplace.daemon.exposure import RECENT_SECONDS
-from numaplace.daemon.steering_page import SteeringView, steering_document
-from numaplace.daemon.steering_status import SteeringStatus
+from numaplace.daemon.steering.page import SteeringView, steering_document
+from numaplace.daemon.steering.publisher import RECENT_SECONDS
+from numaplace.daemon.steering.status import SteeringStatus
 from numaplace.doctor.checks.steering import LASTING
-from numaplace.kubelet.known import MOST_NUMA_NODES
+from numaplace.kubelet.config.model import MOST_NUMA_NODES
+from numaplace.prediction.request import REMEMBERED_REQUESTS
 from numaplace.state.ledger import GRANT_GRACE_SECONDS
-from numaplace.steering.reasons import Reason
-from numaplace.steering.shape import REMEMBERED_SHAPES
+from numaplace.steering.decision import Reason
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "steering.md").read_text()
@@ -55,7 +55,7 @@ def test_doctor_says_what_to_do_where_the_document_does() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        f"the last {REMEMBERED_SHAPES} different ones",
+        f"the last {REMEMBERED_REQUESTS} different ones",
         f"or for {GRANT_GRACE_SECONDS:.0f} seconds",
         f"within the last {RECENT_SECONDS:.0f} seconds",
         f"more than {MOST_NUMA_NODES} NUMA nodes",
@@ -71,7 +71,7 @@ def test_what_it_costs_is_what_was_measured() -> None:
     table = (DOCS / "benchmarks.md").read_text()
     p50, p99, most = (
         float(re.findall(rf"while steering, .* {row} +([\d.]+) ms", table)[0])
-        for row in ("1 shape: p50", "1 shape: p99", "50 shapes: p99")
+        for row in ("1 request: p50", "1 request: p99", "50 requests: p99")
     )
     said = f"{p50:.0f} ms in the median and {p99:.0f} ms at the 99th percentile with one kind of request"
     assert f"{said}, up to {most:.0f} ms" in " ".join(PAGE.split())

@@ -14,7 +14,7 @@ from numaplace.doctor.checks.kubelet_config import kubelet_config
 from numaplace.doctor.facts import DaemonFact
 from numaplace.doctor.findings import Level
 from numaplace.doctor.steering_page import SteeringFact
-from numaplace.kubelet.settings import KubeletSettings, look_at_kubelet, settings_of
+from numaplace.kubelet.config.read import KubeletSettings, look_at_kubelet, settings_of
 
 
 @pytest.mark.parametrize("policy", ["best-effort", "restricted", "single-numa-node"])

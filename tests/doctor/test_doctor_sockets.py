@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from doctor_site import Patient
-from numaplace.daemon.decide import LIVE_SHARE as DAEMON_LIVE_SHARE
+from numaplace.daemon.preference.decider import LIVE_SHARE as DAEMON_LIVE_SHARE
 from numaplace.doctor.checks.pod_resources import LIVE_SHARE
 from numaplace.doctor.checks.table import examine
 from numaplace.doctor.facts import FolderFact, PathKind, SocketFact

@@ -128,7 +128,7 @@ def one(**page: Any) -> Finding:
 
 
 def test_what_is_withheld_is_told() -> None:
-    finding = one(withheld={GPU: WithheldFact((0, 1, 3))}, shapes_source="seen", trips=2)
+    finding = one(withheld={GPU: WithheldFact((0, 1, 3))}, requests_source="seen", trips=2)
     assert finding.level is Level.OK
     assert "nvidia.com/gpu on NUMA 0-1,3" in finding.summary
     assert finding.detail == "requests: seen; the circuit breaker has opened 2 times"
@@ -159,8 +159,8 @@ def test_reasons_that_pass_are_no_trouble(code: str) -> None:
     [
         ("policy-unknown", "nodes/proxy"),
         ("several-sizes", "steering.mode: always"),
-        ("shapes-unknown", "steering.requests"),
-        ("unknown-shapes-may-span", "steering.requests"),
+        ("requests-unknown", "steering.requests"),
+        ("unknown-requests-may-span", "steering.requests"),
         ("no-dominant-node", "steering.requests"),
         ("nothing-steerable", "numaplace's resources"),
         ("failed", "report"),

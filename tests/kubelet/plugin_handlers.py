@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from numaplace.errors import PeerError
-from numaplace.kubelet.plugin import DeviceBoard, DeviceList
+from numaplace.kubelet.plugin.service import DeviceList, DeviceListBroadcaster
 from numaplace.model.device import ContainerEdits, Device
 
 RESOURCE = "example.com/widget"
@@ -16,7 +16,7 @@ class Handler:
 
     def __init__(self, *ids: str, resource: str = RESOURCE) -> None:
         self.resource = resource
-        self.board = DeviceBoard(DeviceList(1, tuple(Device(one) for one in ids)))
+        self.board = DeviceListBroadcaster(DeviceList(1, tuple(Device(one) for one in ids)))
         self.prefer: Callable[..., object] = lambda available, must, size: sorted(available)[-size:]
         self.edits: dict[str, ContainerEdits] = {}
 

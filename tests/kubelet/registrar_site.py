@@ -7,8 +7,8 @@ import contextlib
 
 import pytest
 from kubelet_side import KubeletSide, eventually
-from numaplace.kubelet.registration import Registrar, RegistrationTimes
-from numaplace.kubelet.watch import SocketWatch
+from numaplace.kubelet.plugin.registration import Registrar, RegistrationTimes
+from numaplace.kubelet.plugin.watch import SocketWatch
 from plugin_handlers import Handler
 
 QUICK = RegistrationTimes(

@@ -9,8 +9,8 @@ from kubelet_side import eventually
 from numaplace.kubelet.api import deviceplugin_pb2 as dp
 from numaplace.kubelet.api import deviceplugin_pb2_grpc as dp_rpc
 from numaplace.kubelet.channel import open_channel
-from numaplace.kubelet.devicelist import DeviceBoard, DeviceList
-from numaplace.kubelet.server import PluginServer
+from numaplace.kubelet.plugin.devicelist import DeviceList, DeviceListBroadcaster
+from numaplace.kubelet.plugin.server import PluginServer
 from numaplace.model.device import Device
 from plugin_handlers import Handler
 
@@ -27,7 +27,7 @@ async def served(tmp_path):
 
 
 async def test_nothing_is_waited_for_without_a_stream():
-    board = DeviceBoard(DeviceList(1))
+    board = DeviceListBroadcaster(DeviceList(1))
     board.publish(board.current.replaced_by([Device("a")]))
     assert await board.delivered(0.01)
 
@@ -56,7 +56,7 @@ async def test_every_open_stream_counts(served):
 
 
 async def test_a_stream_that_does_not_write_is_waited_for_in_vain():
-    board = DeviceBoard(DeviceList(1))
+    board = DeviceListBroadcaster(DeviceList(1))
     with board.following() as follower:
         assert not await board.delivered(0.01)
         board.written(follower, 1)

@@ -12,7 +12,7 @@ from kubelet_side import eventually
 from numaplace.kubelet.api import deviceplugin_pb2 as dp
 from numaplace.kubelet.api import deviceplugin_pb2_grpc as dp_rpc
 from numaplace.kubelet.channel import new_server, open_channel, unix_target
-from numaplace.kubelet.plugin import DeviceList, DevicePluginService
+from numaplace.kubelet.plugin.service import DeviceList, DevicePluginService
 from numaplace.model.device import ContainerEdits, Device, DeviceNode, Mount
 from plugin_handlers import Handler
 

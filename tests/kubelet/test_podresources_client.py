@@ -9,7 +9,7 @@ from google.protobuf import json_format
 from kubelet_side import PodResourcesSide, eventually, pod
 from numaplace.errors import InputError, PeerError
 from numaplace.kubelet.api import podresources_pb2 as pr
-from numaplace.kubelet.podresources import connect
+from numaplace.kubelet.podresources.client import connect
 
 
 class Calls(list):

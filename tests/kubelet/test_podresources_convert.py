@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from kubelet_side import pod
 from numaplace.errors import PeerError
 from numaplace.kubelet.api import podresources_pb2 as pr
-from numaplace.kubelet.convert import MAX_FORMS, ListDecoder, decode_allocatable, decode_pod, pods_of
+from numaplace.kubelet.podresources.convert import (
+    MAX_FORMS,
+    ListDecoder,
+    decode_allocatable,
+    decode_pod,
+    pods_of,
+)
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
 
 names = st.text(max_size=6)

@@ -9,7 +9,7 @@ import pytest
 from kubelet_side import eventually
 from numaplace.errors import PeerError
 from numaplace.kubelet.pacing import TokenBucket
-from numaplace.kubelet.poller import Poller, PollerTimes
+from numaplace.kubelet.podresources.poller import Poller, PollerTimes
 from numaplace.model.podresources import Allocatable, PodUse
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numaplace.kubelet.preference import complaint_about_answer, complaint_about_request, fallback
+from numaplace.kubelet.plugin.preference import complaint_about_answer, complaint_about_request, fallback
 
 ids = st.lists(st.sampled_from([f"d{n}" for n in range(12)]), max_size=14)
 sizes = st.integers(-3, 16)

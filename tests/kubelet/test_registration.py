@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from kubelet_side import KubeletSide, eventually
-from numaplace.kubelet.registration import RegistrationTimes
+from numaplace.kubelet.plugin.registration import RegistrationTimes
 from plugin_handlers import RESOURCE, Handler
 from registrar_site import Plugin, running, settled
 

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from grpc import aio
 from kubelet_side import KubeletSide, eventually
-from numaplace.kubelet.registration import RegistrationTimes
+from numaplace.kubelet.plugin.registration import RegistrationTimes
 from registrar_site import Plugin, own_sockets, running, settled
 
 

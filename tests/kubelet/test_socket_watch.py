@@ -9,8 +9,8 @@ import time
 
 import pytest
 from kubelet_side import eventually
+from numaplace.kubelet.plugin.watch import SocketWatch
 from numaplace.kubelet.sockets import remove_leftovers, socket_identity
-from numaplace.kubelet.watch import SocketWatch
 
 NEVER_SECONDS = 1000.0
 

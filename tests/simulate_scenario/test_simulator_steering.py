@@ -22,7 +22,7 @@ from numaplace.simulate.simulator.run import Simulator, simulate
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "scenario-steering.yaml"
 GPU, VF = "example.com/gpu", "example.com/vf"
-SHAPES = [
+REQUESTS = [
     {GPU: 1},
     {GPU: 3},
     {VF: 2},
@@ -36,9 +36,9 @@ SHAPES = [
 
 @st.composite
 def scenarios(draw):
-    """A node, and pods of declared shapes that come and go; under scope container with up to two."""
+    """A node, and pods of declared requests that come and go; under scope container with up to two."""
     nodes = draw(st.integers(2, 4))
-    declared = draw(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=4, unique_by=str))
+    declared = draw(st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=4, unique_by=str))
     scope = draw(st.sampled_from(["container", "pod"]))
     counts = st.lists(st.integers(1, 4), min_size=nodes, max_size=nodes)
     devices = {GPU: draw(counts), VF: draw(counts)}
@@ -123,7 +123,7 @@ def test_steering_admits_exactly_what_the_kubelet_admits_without_it(document):
     declared = bool(document["placement"]["steering"]["requests"])
     for number, step in enumerate(scenario.steps):
         single = isinstance(step, Create) and len(step.pod.containers) == 1
-        # Where nothing is declared only the first pod is covered: the others may have a shape not seen yet.
+        # Where nothing is declared only the first pod is covered: the others may have a request not seen yet.
         alone = (
             stock_twin(simulator, document).play(step, number=number)
             if single and (declared or number == 0)
@@ -156,8 +156,8 @@ def test_what_is_not_withheld_has_a_reason_and_the_prediction_holds(document):
             if container is None or not step.admitted:
                 continue
             got = _amounts(container)
-            for look in decision.shapes:
-                if dict(look.shape.total) == got:
+            for look in decision.requests:
+                if dict(look.request.total) == got:
                     assert look.steered.mask == container.affinity
 
 
@@ -260,7 +260,7 @@ def test_a_plugin_that_does_not_steer_is_written_otherwise(tmp_path):
     assert "enforcement: preferred" in err.getvalue()
 
 
-def test_a_shape_that_is_not_declared_may_be_refused_and_the_table_says_so(tmp_path):
+def test_a_request_that_is_not_declared_may_be_refused_and_the_table_says_so(tmp_path):
     """Where one GPU alone is declared, the only node that holds four is hidden; what is learnt hides none."""
     document = {
         "kubelet": {"topologyManagerPolicy": "single-numa-node"},

@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
-from numaplace.state.settled import SETTLED_SECONDS, SettledLog
+from numaplace.state.placed_pods import SETTLED_SECONDS, PlacedPodsLog
 
 
 def pod(name, *devices):
@@ -15,7 +15,7 @@ class Observer:
     """Shows Lists to a log; ``known`` are all names by default."""
 
     def __init__(self, *first):
-        self.log, _ = SettledLog().observed(first, complete=(), known=(), now_seconds=0.0)
+        self.log, _ = PlacedPodsLog().observed(first, complete=(), known=(), now_seconds=0.0)
 
     def see(self, *pods, at, complete=(), known=None):
         known = {one.key for one in pods} if known is None else {("ns", name) for name in known}

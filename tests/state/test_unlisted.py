@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numaplace.state.unlisted import UnlistedLog
+from numaplace.state.unlisted_devices import UnlistedLog
 
 OURS, OTHER = "example.com/gpu", "example.com/nic"
 

@@ -12,12 +12,12 @@ from numaplace.managers.devices import natural_order
 from numaplace.managers.kubelet import DeviceProvider
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
+from numaplace.prediction.request import Request
 from numaplace.state.admission import AdmissionLog
 from numaplace.state.attribution import NO_SPECS, Specs, attribute
 from numaplace.state.snapshot import Snapshot, build_snapshot
 from numaplace.steering.choose import SteeringSettings
-from numaplace.steering.moment import Decided, GrantSeen, ShapesInForce, grant_decision, settled_decision
-from numaplace.steering.shape import Shape
+from numaplace.steering.triggers import Decided, GrantSeen, RequestsInForce, grant_decision, settled_decision
 from steering_machine import Hardware, Machine
 
 
@@ -63,12 +63,12 @@ class _Provider(DeviceProvider):
 
 
 class SteeredMachine(Machine):
-    """``shapes`` are those that may arrive; ``decisions`` all that was decided, the latest last."""
+    """``requests`` are those that may arrive; ``decisions`` all that was decided, the latest last."""
 
     def __init__(
         self,
         hardware: Hardware,
-        shapes: ShapesInForce,
+        requests: RequestsInForce,
         settings: SteeringSettings,
         *,
         specs: bool = False,
@@ -83,7 +83,7 @@ class SteeredMachine(Machine):
         )
         provider.granted = self._granted
         self.kubelet.devices = provider
-        self.shapes, self.settings, self.with_specs = shapes, settings, specs
+        self.requests, self.settings, self.with_specs = requests, settings, specs
         self.node = hardware.steering_node()
         self.withheld = {}
         self.decisions: list[Decided] = []
@@ -95,12 +95,13 @@ class SteeredMachine(Machine):
         """Decide with nothing under admission."""
         snapshot = self._seen()
         self._take(
-            settled_decision(self.node, snapshot, shapes=self.shapes, settings=self.settings), in_flight={}
+            settled_decision(self.node, snapshot, requests=self.requests, settings=self.settings),
+            in_flight={},
         )
 
-    def admit(self, name: str, shape: Shape):
+    def admit(self, name: str, request: Request):
         """Admit a pod under what is withheld now; return the kubelet's outcome."""
-        pod = replace(shape.pod(), uid=PodUid(name), name=name, namespace="default")
+        pod = replace(request.pod(), uid=PodUid(name), name=name, namespace="default")
         self._under_admission = pod
         outcome = self.kubelet.admit(pod)
         if outcome.admitted:
@@ -108,10 +109,10 @@ class SteeredMachine(Machine):
         self._under_admission = None
         return outcome
 
-    def stock(self, name: str, shape: Shape) -> tuple[bool, bool]:
+    def stock(self, name: str, request: Request) -> tuple[bool, bool]:
         """Return whether a stock kubelet in the same state admits the pod, and aligns each container."""
         copy = self.copy()
-        admitted = copy.create(name, shape).admitted
+        admitted = copy.create(name, request).admitted
         return admitted, admitted and aligned(copy, name)
 
     def _granted(self, resource: ResourceName, ids) -> None:
@@ -129,7 +130,7 @@ class SteeredMachine(Machine):
             self.node,
             snapshot,
             grant,
-            shapes=self.shapes,
+            requests=self.requests,
             settings=self.settings,
             withheld=self.withheld,
         )

@@ -1,6 +1,6 @@
 """Machines of ported managers for the steering tests: filled pod by pod, read through PodResources values.
 
-What a shape gets is measured here on the real NUMA nodes of ids, independently of the predictor.
+What a request gets is measured here on the real NUMA nodes of ids, independently of the predictor.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from numaplace.model.mask import nodes_of
 from numaplace.model.names import CPU, MEMORY, DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
+from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.request import Request
+from numaplace.prediction.state import StateUnknown, SteeringState, state_of
 from numaplace.state.snapshot import Snapshot, build_snapshot
-from numaplace.steering.node import SteeringNode
-from numaplace.steering.shape import Shape
-from numaplace.steering.shaping import published
-from numaplace.steering.state import StateUnknown, SteeringState, state_of
+from numaplace.steering.published_topology import published
 
 GPU, VF, NIC = (ResourceName(f"example.com/{name}") for name in ("gpu", "vf", "nic"))
 GIB = 1024**3
@@ -98,8 +98,8 @@ class Hardware:
             }
         return tables
 
-    def steering_node(self) -> SteeringNode:
-        return SteeringNode(
+    def steering_node(self) -> KubeletModel:
+        return KubeletModel(
             self.topology,
             self.policy,
             self.scope,
@@ -111,7 +111,7 @@ class Hardware:
 
 
 class Machine:
-    """A kubelet that admits shapes as pods. ``withheld`` shapes what it is told of the devices."""
+    """A kubelet that admits requests as pods. ``withheld`` requests what it is told of the devices."""
 
     def __init__(self, hardware: Hardware, *, options: PolicyOptions | None = None) -> None:
         self.hardware = hardware
@@ -134,7 +134,7 @@ class Machine:
             hints_over_all_nodes=hardware.hints_over_all_nodes,
         )
         self._node_of_cpu = self.topology.node_of_cpu()
-        self.log: list[tuple[str, str, Shape | None, Withheld]] = []
+        self.log: list[tuple[str, str, Request | None, Withheld]] = []
         self.publish({})
 
     def publish(self, withheld: Withheld) -> None:
@@ -144,10 +144,10 @@ class Machine:
             )
             self.devices.publish(resource, [replace(table[id_], nodes=nodes[id_]) for id_ in table])
 
-    def create(self, name: str, shape: Shape, *, withheld: Withheld | None = None) -> Outcome:
-        self.log.append(("create", name, shape, withheld or {}))
+    def create(self, name: str, request: Request, *, withheld: Withheld | None = None) -> Outcome:
+        self.log.append(("create", name, request, withheld or {}))
         self.publish(withheld or {})
-        pod = replace(shape.pod(), uid=PodUid(name), name=name)
+        pod = replace(request.pod(), uid=PodUid(name), name=name)
         outcome = self.kubelet.admit(pod)
         if outcome.admitted:
             self.kubelet.start(pod)
@@ -240,10 +240,12 @@ def per_node(*counts: int) -> tuple[tuple[int, ...], ...]:
     return tuple((node,) for node, count in enumerate(counts) for _ in range(count))
 
 
-def shape(**amounts: int) -> Shape:
-    """Return a one-container shape; ``gpu``, ``vf``, ``nic``, ``cpu``, and ``memory`` in GiB."""
+def request(**amounts: int) -> Request:
+    """Return a one-container request; ``gpu``, ``vf``, ``nic``, ``cpu``, and ``memory`` in GiB."""
     names = {"gpu": GPU, "vf": VF, "nic": NIC, "cpu": CPU, "memory": MEMORY}
-    return Shape.of({names[key]: amount * (GIB if key == "memory" else 1) for key, amount in amounts.items()})
+    return Request.of(
+        {names[key]: amount * (GIB if key == "memory" else 1) for key, amount in amounts.items()}
+    )
 
 
 def pick(outcome: Outcome) -> tuple[int, ...] | None:
@@ -254,4 +256,4 @@ def pick(outcome: Outcome) -> tuple[int, ...] | None:
     return () if last.mask is None else nodes_of(last.mask)
 
 
-Shapes = Sequence[Shape]
+Requests = Sequence[Request]

@@ -9,19 +9,19 @@ from numaplace.managers.admission import Scope
 from numaplace.model.mask import mask_of
 from numaplace.model.names import Strategy
 from numaplace.model.podresources import ContainerUse, PodUse
-from numaplace.steering.choose import SteeringSettings, choose
-from numaplace.steering.inflight import completions
-from numaplace.steering.reasons import Reason
-from numaplace.steering.search import Headroom
-from numaplace.steering.state import state_of
-from numaplace.steering.under_admission import (
-    Reading,
+from numaplace.prediction.state import state_of
+from numaplace.steering.admission.holdings import (
+    PossibleHoldings,
     kept_nodes,
     may_have_more_containers,
-    readings,
+    possible_holdings,
     states_to_come,
 )
-from steering_machine import GPU, VF, Hardware, Machine, per_node, pick, shape
+from numaplace.steering.admission.next_states import completions
+from numaplace.steering.choose import SteeringSettings, choose
+from numaplace.steering.decision import Reason
+from numaplace.steering.search import Headroom
+from steering_machine import GPU, VF, Hardware, Machine, per_node, pick, request
 
 LEAST = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
 
@@ -36,23 +36,23 @@ def at_allocate(machine, name, one):
 def test_cpus_that_the_container_will_take_are_counted():
     # By devices alone node 1 stays the emptier one; its CPUs are gone once the pod is complete.
     hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 16)})
-    machine, one = Machine(hardware), shape(gpu=1, cpu=8, memory=1)
+    machine, one = Machine(hardware), request(gpu=1, cpu=8, memory=1)
     node = hardware.steering_node()
     machine.create("p", one, withheld={GPU: frozenset({0})})
     state = machine.state(devices_only="p")
     naive = choose(node, [state], [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
     assert naive.withheld == {GPU: frozenset({0})}
     assert pick(machine.copy().create("q", one, withheld=naive.withheld)) is None
-    states = completions(node, state, {GPU: 1}, mask=0b10, shapes=[one])
+    states = completions(node, state, {GPU: 1}, mask=0b10, requests=[one])
     decision = choose(node, states, [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
     assert pick(machine.create("q", one, withheld=decision.withheld)) == (0,)
 
 
 def test_a_completion_is_the_state_that_the_kubelet_reaches():
     hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4), VF: per_node(4, 4)})
-    machine, one = Machine(hardware), shape(gpu=1, vf=2, cpu=3, memory=5)
+    machine, one = Machine(hardware), request(gpu=1, vf=2, cpu=3, memory=5)
     state, _, mask = at_allocate(machine, "p", one)
-    (first, *_) = completions(hardware.steering_node(), state, {GPU: 1, VF: 2}, mask=mask, shapes=[one])
+    (first, *_) = completions(hardware.steering_node(), state, {GPU: 1, VF: 2}, mask=mask, requests=[one])
     after = machine.state()
     assert first.devices == after.devices
     assert first.cpu.default_bits == after.cpu.default_bits
@@ -62,17 +62,17 @@ def test_a_completion_is_the_state_that_the_kubelet_reaches():
 def test_devices_that_are_still_to_come_are_counted():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(1, 4)})
     machine, node = Machine(hardware), hardware.steering_node()
-    machine.create("p", shape(gpu=1))
-    states = completions(node, machine.state(), {GPU: 1}, mask=0b01, shapes=[shape(gpu=1, vf=1)])
+    machine.create("p", request(gpu=1))
+    states = completions(node, machine.state(), {GPU: 1}, mask=0b01, requests=[request(gpu=1, vf=1)])
     assert [group.free for group in states[0].devices[VF]] == [0, 4]
     assert states[-1] == machine.state()
 
 
-def test_what_fits_no_known_shape_is_unknown():
+def test_what_fits_no_known_request_is_unknown():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4)})
     machine, node = Machine(hardware), hardware.steering_node()
-    assert completions(node, machine.state(), {GPU: 1}, mask=1, shapes=[shape(gpu=2)]) == ()
-    decision = choose(node, (), [shape(gpu=2)], settings=LEAST)
+    assert completions(node, machine.state(), {GPU: 1}, mask=1, requests=[request(gpu=2)]) == ()
+    decision = choose(node, (), [request(gpu=2)], settings=LEAST)
     assert decision.refusals[0].reason is Reason.STATE_UNKNOWN
 
 
@@ -80,7 +80,7 @@ def test_what_fits_no_known_shape_is_unknown():
 def test_the_second_grant_of_a_container_changes_no_list(first):
     """What hides the container's node does not matter; but each change is one more list to take in."""
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
-    machine, node, both = Machine(hardware), hardware.steering_node(), shape(gpu=1, vf=1)
+    machine, node, both = Machine(hardware), hardware.steering_node(), request(gpu=1, vf=1)
     machine.create("p", both)
     second = VF if first == GPU else GPU
     held = choose(node, machine.states(), [both], settings=LEAST, kept={second: {0}})
@@ -91,7 +91,7 @@ def test_the_second_grant_of_a_container_changes_no_list(first):
 
 def test_what_was_preferred_is_not_withheld_for_nothing():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
-    machine, node, both = Machine(hardware), hardware.steering_node(), shape(gpu=1, vf=1)
+    machine, node, both = Machine(hardware), hardware.steering_node(), request(gpu=1, vf=1)
     machine.create("p", both)
     before = {GPU: {0}, VF: {0, 1}}
     decision = choose(node, machine.states(), [both], settings=LEAST, preferring=before)
@@ -100,7 +100,7 @@ def test_what_was_preferred_is_not_withheld_for_nothing():
 
 def test_nodes_that_an_admission_still_needs_stay_exposed():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
-    machine, node, both = Machine(hardware), hardware.steering_node(), shape(gpu=1, vf=1)
+    machine, node, both = Machine(hardware), hardware.steering_node(), request(gpu=1, vf=1)
     machine.create("p", both)
     kept = {GPU: {0}}
     assert choose(node, machine.states(), [both], settings=LEAST).withheld == {GPU: frozenset({0})}
@@ -118,37 +118,37 @@ def test_nodes_that_an_admission_still_needs_stay_exposed():
 @pytest.mark.parametrize(
     ("held", "units", "later", "kept"),
     [
-        ({GPU: 1}, [shape(gpu=1)], None, {}),
-        ({GPU: 1}, [shape(gpu=2)], None, {GPU: {0}}),
-        ({GPU: 1}, [shape(gpu=1), shape(gpu=2)], None, {GPU: {0}}),
-        ({GPU: 2}, [shape(gpu=1), shape(gpu=2)], None, {}),
-        ({VF: 2}, [shape(vf=2), shape(vf=1, gpu=1)], None, {GPU: {0}}),
-        ({VF: 1}, [shape(vf=1), shape(gpu=1)], None, {}),
+        ({GPU: 1}, [request(gpu=1)], None, {}),
+        ({GPU: 1}, [request(gpu=2)], None, {GPU: {0}}),
+        ({GPU: 1}, [request(gpu=1), request(gpu=2)], None, {GPU: {0}}),
+        ({GPU: 2}, [request(gpu=1), request(gpu=2)], None, {}),
+        ({VF: 2}, [request(vf=2), request(vf=1, gpu=1)], None, {GPU: {0}}),
+        ({VF: 1}, [request(vf=1), request(gpu=1)], None, {}),
         ({GPU: 1}, [], None, {GPU: {0}}),
-        ({GPU: 1}, [shape(gpu=1)], {GPU: 2}, {GPU: {0}}),
-        ({GPU: 1}, [shape(gpu=1)], {GPU: 1, VF: 1}, {VF: {0}}),
-        ({GPU: 1}, [shape(gpu=1), shape(gpu=2)], {}, {}),
+        ({GPU: 1}, [request(gpu=1)], {GPU: 2}, {GPU: {0}}),
+        ({GPU: 1}, [request(gpu=1)], {GPU: 1, VF: 1}, {VF: {0}}),
+        ({GPU: 1}, [request(gpu=1), request(gpu=2)], {}, {}),
     ],
 )
 def test_what_an_init_container_hands_on_keeps_its_nodes(held, units, later, kept):
     """Without a spec every grant may be an init container's of any declared unit that has use for it."""
     node = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)}).steering_node()
-    reading = Reading({resource: {0b01: count} for resource, count in held.items()}, 0b01)
-    found = kept_nodes(node, [reading], shapes=units, withheld={}, certain=True, later=later)
+    reading = PossibleHoldings({resource: {0b01: count} for resource, count in held.items()}, 0b01)
+    found = kept_nodes(node, [reading], requests=units, withheld={}, certain=True, later=later)
     assert found == kept
 
 
 def test_a_grant_may_be_given_back():
     """The kubelet frees the devices of a container for which CPUs are lacking after all."""
     hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4)})
-    machine, node, one = Machine(hardware), hardware.steering_node(), shape(gpu=2, cpu=2, memory=1)
+    machine, node, one = Machine(hardware), hardware.steering_node(), request(gpu=2, cpu=2, memory=1)
     before = machine.state()
     machine.create("p", one)
     snapshot = machine.snapshot(devices_only="p")
     state = state_of(snapshot, cpu=node.cpu, memory=node.memory)
-    found = readings(snapshot, (), GPU, snapshot.in_use(GPU))
-    for shapes in ([one], [shape(gpu=1)]):
-        states = states_to_come(node, state, found, shapes=shapes)
+    found = possible_holdings(snapshot, (), GPU, snapshot.in_use(GPU))
+    for requests in ([one], [request(gpu=1)]):
+        states = states_to_come(node, state, found, requests=requests)
         assert states[-1].devices == before.devices
         assert all(one.devices != before.devices for one in states[:-1])
 
@@ -168,17 +168,17 @@ def test_a_pods_affinity_is_in_use_until_it_is_surely_complete(scope, containers
 
 def test_unsettled_nodes_are_not_relied_on():
     hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4)})
-    machine, node, one = Machine(hardware), hardware.steering_node(), shape(gpu=1, cpu=2, memory=1)
+    machine, node, one = Machine(hardware), hardware.steering_node(), request(gpu=1, cpu=2, memory=1)
     machine.create("p", one)
     snapshot = machine.snapshot(devices_only="p")
-    for shapes in ([one], []):
+    for requests in ([one], []):
         for unsettled, steers in ((0b01, True), (0b10, False)):
             state = state_of(snapshot, cpu=node.cpu, memory=node.memory, unsettled=unsettled)
-            decision = choose(node, [state], shapes, settings=LEAST)
+            decision = choose(node, [state], requests, settings=LEAST)
             assert decision.steers is steers
 
 
-def test_no_shape_comes_off_worse_in_any_state_that_may_come():
+def test_no_request_comes_off_worse_in_any_state_that_may_come():
     steered = 0
     for seed in range(200):
         rng = Random(seed)
@@ -191,20 +191,20 @@ def test_no_shape_comes_off_worse_in_any_state_that_may_come():
             scope=rng.choice(list(Scope)),
         )
         machine, node = Machine(hardware), hardware.steering_node()
-        shapes = [
-            shape(gpu=rng.choice((0, 1, 2)), vf=1, cpu=rng.choice((0, 1, 2, 5)), memory=rng.choice((1, 4)))
+        requests = [
+            request(gpu=rng.choice((0, 1, 2)), vf=1, cpu=rng.choice((0, 1, 2, 5)), memory=rng.choice((1, 4)))
             for _ in range(rng.choice((1, 2, 3)))
         ]
         for number in range(rng.randrange(4)):
-            machine.create(f"p{number}", rng.choice(shapes))
+            machine.create(f"p{number}", rng.choice(requests))
         machine.delete("p0")
-        state, held, mask = at_allocate(machine, "new", rng.choice(shapes))
+        state, held, mask = at_allocate(machine, "new", rng.choice(requests))
         if not mask:
             continue
-        states = completions(node, state, held, mask=mask, shapes=shapes)
-        decision = choose(node, states, shapes, settings=LEAST)
+        states = completions(node, state, held, mask=mask, requests=requests)
+        decision = choose(node, states, requests, settings=LEAST)
         steered += decision.steers
-        for one in shapes:
+        for one in requests:
             stock = pick(machine.copy().create("next", one))
             now = pick(machine.copy().create("next", one, withheld=decision.withheld))
             assert (now is None) == (stock is None)
@@ -222,7 +222,7 @@ def test_no_shape_comes_off_worse_in_any_state_that_may_come():
 )
 def test_headroom_is_kept_on_the_wanted_node(headroom, steers):
     hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4)})
-    machine, one = Machine(hardware), shape(gpu=1, cpu=2, memory=1)
+    machine, one = Machine(hardware), request(gpu=1, cpu=2, memory=1)
     machine.create("p", one)
     settings = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, headroom=headroom)
     decision = choose(hardware.steering_node(), machine.states(), [one], settings=settings)

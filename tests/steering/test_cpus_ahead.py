@@ -8,9 +8,9 @@ from numaplace.managers.cpu.options import CpuPolicyOptions
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.mask import mask_of, nodes_of
 from numaplace.model.names import CPU, MEMORY
-from numaplace.steering.cpus import cpus_ahead
-from numaplace.steering.state import cpu_state_of
-from steering_machine import GIB, Hardware, Machine, shape
+from numaplace.prediction.cpus import cpus_ahead
+from numaplace.prediction.state import cpu_state_of
+from steering_machine import GIB, Hardware, Machine, request
 
 HARDWARE = Hardware(3, cpus=(8, 8, 8), memory_gib=(), policy=PolicyName.NONE)
 
@@ -30,7 +30,7 @@ def test_it_is_where_the_cpus_then_are(sizes, gone, spread):
     options = CpuPolicyOptions(distribute_across_numa=spread)
     machine = Machine(Hardware(3, (8, 8, 8), (), policy=PolicyName.NONE, cpu_options=options))
     for number, cpus in enumerate(sizes):
-        wanted = shape(cpu=cpus, memory=1)
+        wanted = request(cpu=cpus, memory=1)
         expected = ahead(machine, wanted.pod())
         name = f"pod{number}"
         got = (
@@ -62,4 +62,4 @@ def test_what_would_take_too_long_is_not_told(nodes, spread, told):
     options = CpuPolicyOptions(distribute_across_numa=spread)
     sizes = (4,) * nodes
     machine = Machine(Hardware(nodes, sizes, (), policy=PolicyName.NONE, cpu_options=options))
-    assert bool(ahead(machine, shape(cpu=2, memory=1).pod())) is told
+    assert bool(ahead(machine, request(cpu=2, memory=1).pod())) is told

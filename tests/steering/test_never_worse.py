@@ -1,4 +1,4 @@
-"""Whatever is withheld, the kubelet's managers do as well by every shape as without."""
+"""Whatever is withheld, the kubelet's managers do as well by every request as without."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from numaplace.managers.admission import Scope
 from numaplace.managers.cpu.options import CpuPolicyOptions
 from numaplace.model.mask import mask_of, width
 from numaplace.model.names import CPU, MEMORY, DeviceId, Strategy
+from numaplace.prediction.demand import demand_of
+from numaplace.prediction.forecast import Budget, Forecast
+from numaplace.prediction.predict import predict
+from numaplace.prediction.request import Request
+from numaplace.prediction.state import StateUnknown
 from numaplace.steering.choose import SteeringSettings, choose
-from numaplace.steering.demand import demand_of
-from numaplace.steering.outlook import Budget, Outlook
-from numaplace.steering.predict import predict
-from numaplace.steering.shape import Shape
-from numaplace.steering.state import StateUnknown
 from steering_machine import GIB, GPU, NIC, VF, Hardware, Machine, per_node
 
 POLICIES = [PolicyName.BEST_EFFORT, PolicyName.RESTRICTED, PolicyName.SINGLE_NUMA_NODE]
@@ -72,7 +72,7 @@ CONTAINERS = st.builds(
         [{}, {}, {CPU: 1, MEMORY: GIB}, {CPU: 2, MEMORY: 3 * GIB}, {CPU: 5, MEMORY: GIB}, {MEMORY: 4 * GIB}]
     ),
 )
-SHAPES = st.lists(CONTAINERS, min_size=1, max_size=2).map(lambda containers: Shape.of(*containers))
+REQUESTS = st.lists(CONTAINERS, min_size=1, max_size=2).map(lambda containers: Request.of(*containers))
 STRATEGIES = st.builds(
     lambda strategy, weights, always: SteeringSettings(
         strategy=strategy, weights=weights_from_mapping(weights), always=always
@@ -84,14 +84,14 @@ STRATEGIES = st.builds(
 
 
 def filled(machine, fills):
-    for number, (shape, keep) in enumerate(fills):
-        machine.create(f"p{number}", shape)
+    for number, (request, keep) in enumerate(fills):
+        machine.create(f"p{number}", request)
         if not keep:
             machine.delete(f"p{number}")
     return machine
 
 
-FILLS = st.lists(st.tuples(SHAPES, st.sampled_from([True, True, True, False])), max_size=8)
+FILLS = st.lists(st.tuples(REQUESTS, st.sampled_from([True, True, True, False])), max_size=8)
 
 
 def measured(machine, unit, withheld):
@@ -106,8 +106,8 @@ def measured(machine, unit, withheld):
     return True, wide, copy.on_one_node("new")
 
 
-def assert_not_worse(machine, shapes, withheld):
-    for unit in {unit for shape in shapes for unit in shape.units(machine.hardware.scope)}:
+def assert_not_worse(machine, requests, withheld):
+    for unit in {unit for request in requests for unit in request.units(machine.hardware.scope)}:
         admitted, wide, on_one = measured(machine, unit, {})
         now = measured(machine, unit, withheld)
         assert now[0] == admitted, unit
@@ -116,7 +116,7 @@ def assert_not_worse(machine, shapes, withheld):
 
 
 def case(seed, *, even):
-    """Return a machine that is partly full, shapes that may arrive, and what is wanted."""
+    """Return a machine that is partly full, requests that may arrive, and what is wanted."""
     rng = Random(seed)
     nodes = rng.choice((2, 2, 3, 4))
     names = rng.sample((GPU, VF, NIC), rng.choice((1, 2, 2, 3)))
@@ -151,11 +151,11 @@ def case(seed, *, even):
         }
         return {**wanted, **rng.choice(computes)}
 
-    def shapes(count):
-        return [Shape.of(*[container() for _ in range(rng.choice((1, 1, 1, 2)))]) for _ in range(count)]
+    def requests(count):
+        return [Request.of(*[container() for _ in range(rng.choice((1, 1, 1, 2)))]) for _ in range(count)]
 
-    known = shapes(rng.choice((1, 1, 2, 3, 5)))
-    fills = [rng.choice([*known, *shapes(1)]) for _ in range(rng.randrange(1, 3 * nodes))]
+    known = requests(rng.choice((1, 1, 2, 3, 5)))
+    fills = [rng.choice([*known, *requests(1)]) for _ in range(rng.randrange(1, 3 * nodes))]
     machine = filled(Machine(hardware), [(one, rng.random() < 0.8) for one in fills])
     settings = SteeringSettings(
         strategy=rng.choice((Strategy.LEAST_ALLOCATED, Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED)),
@@ -167,49 +167,49 @@ def case(seed, *, even):
     return machine, known, settings
 
 
-def test_no_known_shape_comes_off_worse():
+def test_no_known_request_comes_off_worse():
     steered = 0
     for seed in range(800):
-        machine, shapes, settings = case(seed, even=seed % 3 > 0)
+        machine, requests, settings = case(seed, even=seed % 3 > 0)
         node = machine.hardware.steering_node()
         before = {name: {seed % machine.hardware.nodes} for name in [*machine.tables][: seed % 2]}
-        decision = choose(node, machine.states(), shapes, settings=settings, preferring=before)
+        decision = choose(node, machine.states(), requests, settings=settings, preferring=before)
         if decision.withheld:
             steered += 1
-            assert_not_worse(machine, shapes, decision.withheld)
+            assert_not_worse(machine, requests, decision.withheld)
     assert steered > 90
 
 
-def test_no_unknown_shape_comes_off_worse():
+def test_no_unknown_request_comes_off_worse():
     steered = 0
     for seed in range(600):
-        machine, shapes, settings = case(seed, even=seed % 5 > 0)
+        machine, requests, settings = case(seed, even=seed % 5 > 0)
         node = machine.hardware.steering_node()
         decision = choose(node, machine.states(), [], settings=settings)
         if decision.withheld:
             steered += 1
             first, last = next(iter(machine.tables)), list(machine.tables)[-1]
-            every = [Shape.of({first: size, last: other}) for size in range(1, 13) for other in (0, 1, 3)]
-            assert_not_worse(machine, [*shapes, *every], decision.withheld)
+            every = [Request.of({first: size, last: other}) for size in range(1, 13) for other in (0, 1, 3)]
+            assert_not_worse(machine, [*requests, *every], decision.withheld)
     assert steered > 20
 
 
 @settings(max_examples=250, deadline=None)
-@given(hardware(), FILLS, SHAPES, st.data(), STRATEGIES)
-def test_the_fast_prediction_is_the_plain_one(hardware, fills, shape, data, wanted):
+@given(hardware(), FILLS, REQUESTS, st.data(), STRATEGIES)
+def test_the_fast_prediction_is_the_plain_one(hardware, fills, request, data, wanted):
     state, node = filled(Machine(hardware), fills).state(), hardware.steering_node()
     assume(not isinstance(state, StateUnknown))
     hidden = {resource: data.draw(st.integers(0, (1 << hardware.nodes) - 1)) for resource in hardware.devices}
     strategic = PolicyOptions(
         prefer_closest=hardware.options.prefer_closest, strategy=wanted.strategy, weights=wanted.weights
     )
-    outlook = Outlook(node, state, strategic=strategic, budget=Budget(10**6))
-    for unit in shape.units(hardware.scope):
+    forecast = Forecast(node, state, strategic=strategic, budget=Budget(10**6))
+    for unit in request.units(hardware.scope):
         demand = demand_of(unit, hardware.scope)
         for fast, plain in (
-            (outlook.outcome(demand), predict(node, state, unit)),
-            (outlook.outcome(demand, hidden), predict(node, state, unit, withheld=hidden)),
-            (outlook.wanted(demand), predict(node, state, unit, options=strategic)),
+            (forecast.outcome(demand), predict(node, state, unit)),
+            (forecast.outcome(demand, hidden), predict(node, state, unit, withheld=hidden)),
+            (forecast.wanted(demand), predict(node, state, unit, options=strategic)),
         ):
             assert (fast.admitted, fast.mask, fast.preferred, dict(fast.aligned)) == (
                 plain.admitted,
@@ -224,15 +224,15 @@ def has_memory_groups(state):
 
 
 @settings(max_examples=100, deadline=None)
-@given(hardware(), FILLS, SHAPES)
-def test_the_prediction_is_what_the_managers_then_do(hardware, fills, shape):
+@given(hardware(), FILLS, REQUESTS)
+def test_the_prediction_is_what_the_managers_then_do(hardware, fills, request):
     machine = filled(Machine(hardware), fills)
     state, node = machine.state(), hardware.steering_node()
     assume(not isinstance(state, StateUnknown))
     assume(hardware.policy != PolicyName.BEST_EFFORT or not has_memory_groups(state))
     # The kubelet does not show resources without healthy devices.
-    assume(shape.total.keys() - {CPU, MEMORY} <= state.devices.keys())
-    for unit in shape.units(hardware.scope):
+    assume(request.total.keys() - {CPU, MEMORY} <= state.devices.keys())
+    for unit in request.units(hardware.scope):
         outcome = machine.copy().create("new", unit)
         predicted = predict(node, state, unit)
         assert (predicted.admitted, predicted.reason) == (outcome.admitted, outcome.reason)
@@ -244,9 +244,9 @@ def test_the_prediction_is_what_the_managers_then_do(hardware, fills, shape):
 def test_a_device_of_two_nodes_counts_for_both(policy):
     hardware = Hardware(devices={GPU: ((0, 1), (0,), (1,))}, policy=policy)
     machine = Machine(hardware)
-    machine.create("p", Shape.of({GPU: 1}))
-    shapes = [Shape.of({GPU: size}) for size in (1, 2)]
-    for known in (shapes[:1], shapes):
+    machine.create("p", Request.of({GPU: 1}))
+    requests = [Request.of({GPU: size}) for size in (1, 2)]
+    for known in (requests[:1], requests):
         decision = choose(
             hardware.steering_node(),
             machine.states(),

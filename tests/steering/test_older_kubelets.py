@@ -16,18 +16,18 @@ from test_never_worse import assert_not_worse, case
 
 
 @pytest.mark.parametrize("policy", [PolicyName.BEST_EFFORT, PolicyName.SINGLE_NUMA_NODE])
-def test_no_shape_comes_off_worse_on_one_either(policy):
+def test_no_request_comes_off_worse_on_one_either(policy):
     steered = 0
     for seed in range(600):
-        machine, shapes, settings = case(seed, even=seed % 2 > 0)
+        machine, requests, settings = case(seed, even=seed % 2 > 0)
         if machine.hardware.policy is not policy:
             continue
-        decision = choose(machine.hardware.steering_node(), machine.states(), shapes, settings=settings)
+        decision = choose(machine.hardware.steering_node(), machine.states(), requests, settings=settings)
         if decision.withheld:
             steered += 1
             for older in (True, False):
                 machine.hardware = replace(machine.hardware, hints_over_all_nodes=older)
-                assert_not_worse(machine, shapes, decision.withheld)
+                assert_not_worse(machine, requests, decision.withheld)
     assert steered > 15
 
 

@@ -8,12 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numaplace.engine.options import PolicyName
 from numaplace.managers.device_manager import PodUid
-from numaplace.steering.shaping import published
-from steering_machine import GPU, VF, Hardware, Machine, per_node, shape
+from numaplace.steering.published_topology import published
+from steering_machine import GPU, VF, Hardware, Machine, per_node, request
 
 POLICIES = [PolicyName.SINGLE_NUMA_NODE, PolicyName.RESTRICTED]
 HARDWARE = Hardware(3, (6,) * 3, (12,) * 3, {GPU: per_node(3, 3, 3), VF: per_node(2, 2, 2)})
-KINDS = [shape(gpu=1, cpu=2, memory=2), shape(gpu=2, vf=1, cpu=1, memory=1), shape(vf=2, cpu=1, memory=1)]
+KINDS = [
+    request(gpu=1, cpu=2, memory=2),
+    request(gpu=2, vf=1, cpu=1, memory=1),
+    request(vf=2, cpu=1, memory=1),
+]
 
 
 def admits_again(machine, name, *, in_use, withheld):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.model.names import ResourceName
 from numaplace.steering.breaker import Breaker
-from numaplace.steering.sets import first_step
+from numaplace.steering.withheld import first_step
 
 NODES = frozenset(range(4))
 RESOURCES = [ResourceName(f"example.com/{name}") for name in "abc"]

@@ -11,12 +11,12 @@ from numaplace.engine.options import PolicyName
 from numaplace.engine.weights import weights_from_mapping
 from numaplace.managers.admission import Scope
 from numaplace.model.names import CPU, MEMORY, Strategy
+from numaplace.prediction.request import Request
 from numaplace.steering.choose import SteeringSettings
-from numaplace.steering.moment import ShapesInForce
-from numaplace.steering.reasons import Reason
-from numaplace.steering.shape import Shape
+from numaplace.steering.decision import Reason
+from numaplace.steering.triggers import RequestsInForce
 from steered_machine import SteeredMachine, aligned
-from steering_machine import GIB, GPU, NIC, VF, Hardware, per_node, shape
+from steering_machine import GIB, GPU, NIC, VF, Hardware, per_node, request
 
 
 def wanted(strategy=Strategy.LEAST_ALLOCATED, weights=None, *, always=True):
@@ -39,16 +39,16 @@ def case(seed: int, *, policy: PolicyName, most_containers: int = 2):
         policy=policy,
         scope=rng.choice(list(Scope)),
     )
-    shapes = []
+    requests = []
     for _ in range(rng.choice((1, 1, 2, 3))):
         containers = [
             {name: rng.choice((0, 1, 1, 2)) for name in names}
             | rng.choice(({}, {CPU: 1, MEMORY: GIB}, {CPU: 3, MEMORY: 2 * GIB}))
             for _ in range(rng.choice((1, 1, 1, most_containers)))
         ]
-        shapes.append(Shape.of(*containers))
-    shapes = [one for one in shapes if any(one.containers)]
-    return rng, hardware, tuple(shapes)
+        requests.append(Request.of(*containers))
+    requests = [one for one in requests if any(one.containers)]
+    return rng, hardware, tuple(requests)
 
 
 POLICIES = [PolicyName.SINGLE_NUMA_NODE, PolicyName.RESTRICTED, PolicyName.BEST_EFFORT]
@@ -69,16 +69,16 @@ def test_no_pod_of_several_containers_comes_off_worse_by_default(policy):
 def bursts(policy, seeds, *, specs, always):
     """Compare with a stock kubelet, pod by pod; return how many decisions withheld something.
 
-    Declared shapes, no rest between the pods; in half of the runs pods go as well.
+    Declared requests, no rest between the pods; in half of the runs pods go as well.
     """
     steered = 0
     for seed in seeds:
-        rng, hardware, shapes = case(seed, policy=policy, most_containers=1 if always else 2)
+        rng, hardware, requests = case(seed, policy=policy, most_containers=1 if always else 2)
         strategy = rng.choice((Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED))
-        declared = ShapesInForce(shapes, "declared")
+        declared = RequestsInForce(requests, "declared")
         machine = SteeredMachine(hardware, declared, wanted(strategy, always=always), specs=specs)
-        for number in range(10 if shapes else 0):
-            one = rng.choice(shapes)
+        for number in range(10 if requests else 0):
+            one = rng.choice(requests)
             admitted, is_aligned = machine.stock(f"p{number}", one)
             outcome = machine.admit(f"p{number}", one)
             assert outcome.admitted == admitted, (seed, number)
@@ -90,10 +90,10 @@ def bursts(policy, seeds, *, specs, always):
     return steered
 
 
-def test_one_shape_is_spread_without_a_rest():
+def test_one_request_is_spread_without_a_rest():
     hardware = Hardware(4, (8,) * 4, (16,) * 4, {GPU: per_node(4, 4, 4, 4)})
-    one = shape(gpu=1, cpu=2, memory=2)
-    machine = SteeredMachine(hardware, ShapesInForce((one,), "declared"), wanted())
+    one = request(gpu=1, cpu=2, memory=2)
+    machine = SteeredMachine(hardware, RequestsInForce((one,), "declared"), wanted())
     homes = []
     for number in range(16):
         assert machine.admit(f"p{number}", one).admitted
@@ -104,9 +104,9 @@ def test_one_shape_is_spread_without_a_rest():
 def test_what_still_has_to_come_keeps_the_container_on_its_node():
     """The GPU is granted first; the VF of the same container must not lose its node before it is granted."""
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
-    both = shape(gpu=1, vf=1)
+    both = request(gpu=1, vf=1)
     for source in ("declared", "seen"):
-        machine = SteeredMachine(hardware, ShapesInForce((both,), source), wanted())
+        machine = SteeredMachine(hardware, RequestsInForce((both,), source), wanted())
         for number in range(8):
             assert machine.admit(f"p{number}", both).admitted
             assert machine.on_one_node(f"p{number}")
@@ -114,11 +114,11 @@ def test_what_still_has_to_come_keeps_the_container_on_its_node():
         assert used == {0, 1}
 
 
-def test_a_container_of_an_unknown_shape_does_not_split():
+def test_a_container_of_an_unknown_request_does_not_split():
     """Only GPU pods and VF pods have been seen; then one asks for both."""
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
-    seen = ShapesInForce((shape(gpu=1), shape(vf=1)), "seen")
-    for fills in ([], [shape(gpu=1)], [shape(vf=1)], [shape(gpu=1), shape(gpu=1), shape(vf=1)]):
+    seen = RequestsInForce((request(gpu=1), request(vf=1)), "seen")
+    for fills in ([], [request(gpu=1)], [request(vf=1)], [request(gpu=1), request(gpu=1), request(vf=1)]):
         machine = SteeredMachine(hardware, seen, wanted())
         for number, one in enumerate(fills):
             machine.admit(f"p{number}", one)
@@ -127,7 +127,7 @@ def test_a_container_of_an_unknown_shape_does_not_split():
             set(machine.topology.nodes) - machine.withheld.get(resource, frozenset())
             for resource in (GPU, VF)
         ]
-        outcome = machine.admit("both", shape(gpu=1, vf=1))
+        outcome = machine.admit("both", request(gpu=1, vf=1))
         if exposed[0] & exposed[1]:
             assert outcome.admitted
             assert machine.on_one_node("both")
@@ -136,9 +136,9 @@ def test_a_container_of_an_unknown_shape_does_not_split():
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False), st.sampled_from(["declared", "seen", "none"]), st.booleans())
 def test_any_history_of_any_pods_gives_decisions(rng, source, specs):
-    """Pods of unknown shapes, too: no errors, and a reason for all that is not withheld."""
-    _, hardware, shapes = case(rng.randrange(10_000), policy=rng.choice(list(PolicyName)))
-    known = ShapesInForce(shapes if source != "none" else (), source)
+    """Pods of unknown requests, too: no errors, and a reason for all that is not withheld."""
+    _, hardware, requests = case(rng.randrange(10_000), policy=rng.choice(list(PolicyName)))
+    known = RequestsInForce(requests if source != "none" else (), source)
     machine = SteeredMachine(hardware, known, wanted(), specs=specs)
     for number in range(8):
         what = rng.choice(("known", "other", "delete", "rest"))
@@ -147,8 +147,8 @@ def test_any_history_of_any_pods_gives_decisions(rng, source, specs):
         elif what == "rest":
             machine.at_rest()
         else:
-            other = shape(gpu=rng.choice((0, 1, 5)), vf=rng.choice((0, 1)), cpu=rng.choice((0, 2)))
-            machine.admit(f"p{number}", rng.choice(shapes) if what == "known" and shapes else other)
+            other = request(gpu=rng.choice((0, 1, 5)), vf=rng.choice((0, 1)), cpu=rng.choice((0, 2)))
+            machine.admit(f"p{number}", rng.choice(requests) if what == "known" and requests else other)
     for one in machine.decisions:
         assert one.decision.withheld or one.decision.refusals
         if any(refusal.reason is Reason.STATE_UNKNOWN for refusal in one.decision.refusals):

@@ -8,17 +8,17 @@ import pytest
 from numaplace.engine.options import PolicyName, PolicyOptions
 from numaplace.model.names import Strategy
 from numaplace.model.topology import NumaTopology
+from numaplace.prediction.harm import Harm
+from numaplace.prediction.state import StateUnknown
 from numaplace.steering.choose import SteeringSettings, choose
-from numaplace.steering.prediction import Harm
-from numaplace.steering.reasons import Reason, Refusal
-from numaplace.steering.state import StateUnknown
+from numaplace.steering.decision import Reason, Refusal
 from numaplace.steering.text import decision_lines, refusal_text
-from steering_machine import GPU, VF, Hardware, Machine, per_node, shape
+from steering_machine import GPU, VF, Hardware, Machine, per_node, request
 
 SETTINGS = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED)
 ALWAYS = replace(SETTINGS, always=True)
 HARDWARE = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4), VF: per_node(4, 4)})
-ONE = shape(gpu=1, cpu=2, memory=1)
+ONE = request(gpu=1, cpu=2, memory=1)
 
 
 def used(hardware=HARDWARE):
@@ -50,10 +50,10 @@ def test_it_steers_here_if_nothing_stands_against_it():
         ({"topology": NumaTopology((0,))}, Reason.ONE_NODE),
     ],
 )
-@pytest.mark.parametrize("shapes", [[ONE], []])
-def test_a_node_that_cannot_be_steered(change, reason, shapes):
+@pytest.mark.parametrize("requests", [[ONE], []])
+def test_a_node_that_cannot_be_steered(change, reason, requests):
     node = replace(HARDWARE.steering_node(), **change)
-    assert reasons(choose(node, used().states(), shapes, settings=SETTINGS)) == [reason]
+    assert reasons(choose(node, used().states(), requests, settings=SETTINGS)) == [reason]
 
 
 def test_without_a_strategy():
@@ -71,26 +71,28 @@ def test_an_unknown_state():
     ]
 
 
-@pytest.mark.parametrize("shapes", [[ONE], []])
-def test_nothing_to_gain_on_an_empty_node(shapes):
-    decision = choose(HARDWARE.steering_node(), Machine(HARDWARE).states(), shapes, settings=ALWAYS)
+@pytest.mark.parametrize("requests", [[ONE], []])
+def test_nothing_to_gain_on_an_empty_node(requests):
+    decision = choose(HARDWARE.steering_node(), Machine(HARDWARE).states(), requests, settings=ALWAYS)
     assert reasons(decision) == [Reason.NOTHING_TO_GAIN]
 
 
-def test_shapes_that_ask_for_nothing_of_ours():
-    decision = choose(HARDWARE.steering_node(), used().states(), [shape(cpu=1, memory=1)], settings=SETTINGS)
+def test_requests_that_ask_for_nothing_of_ours():
+    decision = choose(
+        HARDWARE.steering_node(), used().states(), [request(cpu=1, memory=1)], settings=SETTINGS
+    )
     assert reasons(decision) == [Reason.NOTHING_STEERABLE]
 
 
 def test_too_many_predictions():
     settings = replace(ALWAYS, max_predictions=3)
-    decision = choose(HARDWARE.steering_node(), used().states(), [ONE, shape(gpu=2)], settings=settings)
+    decision = choose(HARDWARE.steering_node(), used().states(), [ONE, request(gpu=2)], settings=settings)
     assert reasons(decision) == [Reason.TOO_MANY]
 
 
-def test_resources_of_different_strategies_in_one_shape():
+def test_resources_of_different_strategies_in_one_request():
     settings = replace(SETTINGS, strategies={VF: Strategy.MOST_ALLOCATED})
-    both = shape(gpu=1, vf=1)
+    both = request(gpu=1, vf=1)
     decision = choose(HARDWARE.steering_node(), used().states(), [both], settings=settings)
     assert reasons(decision) == [Reason.MIXED_STRATEGIES]
     assert reasons(choose(HARDWARE.steering_node(), used().states(), [], settings=settings)) == [
@@ -101,24 +103,24 @@ def test_resources_of_different_strategies_in_one_shape():
 def test_two_sizes_that_are_wanted_on_different_nodes():
     # By GPUs alone node 1 is wanted, but the larger one finds its CPUs on node 0 only.
     machine = Machine(HARDWARE)
-    machine.create("a", shape(gpu=1))
-    machine.create("b", shape(vf=1, cpu=6, memory=1), withheld={VF: frozenset({0})})
-    small, large = shape(gpu=1), shape(gpu=1, cpu=8, memory=1)
+    machine.create("a", request(gpu=1))
+    machine.create("b", request(vf=1, cpu=6, memory=1), withheld={VF: frozenset({0})})
+    small, large = request(gpu=1), request(gpu=1, cpu=8, memory=1)
     decision = choose(HARDWARE.steering_node(), machine.states(), [small, large], settings=ALWAYS)
     assert reasons(decision) == [Reason.CONFLICT]
-    assert {decision.refusals[0].shape, decision.refusals[0].other} == {small, large}
+    assert {decision.refusals[0].request, decision.refusals[0].other} == {small, large}
 
 
 @pytest.mark.parametrize("strategy", [Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED])
-def test_unknown_shapes_may_be_of_several_sizes(strategy):
+def test_unknown_requests_may_be_of_several_sizes(strategy):
     settings = replace(SETTINGS, strategy=strategy)
     decision = choose(HARDWARE.steering_node(), used().states(), [], settings=settings)
-    assert reasons(decision) == [Reason.SHAPES_UNKNOWN]
+    assert reasons(decision) == [Reason.REQUESTS_UNKNOWN]
 
 
 def test_several_sizes_in_words():
-    shapes = [shape(gpu=2), shape(gpu=1)]
-    decision = choose(HARDWARE.steering_node(), used().states(), shapes, settings=SETTINGS)
+    requests = [request(gpu=2), request(gpu=1)]
+    decision = choose(HARDWARE.steering_node(), used().states(), requests, settings=SETTINGS)
     assert list(decision_lines(decision)) == [
         "nothing withheld",
         "example.com/gpu: several sizes, {example.com/gpu: 1} and {example.com/gpu: 2}: where one goes "
@@ -127,15 +129,15 @@ def test_several_sizes_in_words():
 
 
 @pytest.mark.parametrize("policy", [PolicyName.BEST_EFFORT, PolicyName.RESTRICTED])
-def test_unknown_shapes_that_may_span_nodes(policy):
+def test_unknown_requests_that_may_span_nodes(policy):
     hardware = replace(HARDWARE, policy=policy)
     decision = choose(hardware.steering_node(), used(hardware).states(), [], settings=ALWAYS)
     assert reasons(decision) == [Reason.MAY_SPAN]
 
 
-def test_unknown_shapes_without_a_node_that_is_best_in_everything():
+def test_unknown_requests_without_a_node_that_is_best_in_everything():
     machine = used()
-    machine.create("q", shape(vf=1), withheld={VF: frozenset({0})})
+    machine.create("q", request(vf=1), withheld={VF: frozenset({0})})
     decision = choose(HARDWARE.steering_node(), machine.states(), [], settings=ALWAYS)
     assert reasons(decision) == [Reason.NOT_DOMINANT]
 
@@ -144,7 +146,7 @@ def test_every_reason_has_words():
     for reason in Reason:
         for harm in (None, *Harm):
             refusal = Refusal(
-                reason, frozenset({GPU}), shape=ONE, other=ONE, harm=harm, mask=2, what="so it is"
+                reason, frozenset({GPU}), request=ONE, other=ONE, harm=harm, mask=2, what="so it is"
             )
             assert refusal_text(refusal).startswith("example.com/gpu: ")
 
@@ -159,6 +161,6 @@ def test_a_decision_in_words():
 
 
 def test_equal_arguments_give_equal_decisions():
-    node, states, shapes = HARDWARE.steering_node(), used().states(), [ONE, shape(gpu=2, vf=1)]
-    first = choose(node, states, shapes, settings=SETTINGS)
-    assert choose(node, states, shapes, settings=SETTINGS) == first
+    node, states, requests = HARDWARE.steering_node(), used().states(), [ONE, request(gpu=2, vf=1)]
+    first = choose(node, states, requests, settings=SETTINGS)
+    assert choose(node, states, requests, settings=SETTINGS) == first

@@ -1,4 +1,4 @@
-"""States from PodResources values, policies from what is allocatable, shapes from pods, published sets."""
+"""States from PodResources values, policies from what is allocatable, requests from pods, published sets."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numaplace.managers.memory.policies import NoneMemoryPolicy
 from numaplace.model.device import Device
 from numaplace.model.names import CPU, MEMORY, DeviceId
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
+from numaplace.prediction.model import cpu_policy_from, memory_policy_from
+from numaplace.prediction.request import Request, SeenRequests, seen_requests
+from numaplace.prediction.state import DeviceGroup, StateUnknown, state_of
 from numaplace.state.snapshot import build_snapshot
-from numaplace.steering.node import cpu_policy_from, memory_policy_from
-from numaplace.steering.shape import SeenShapes, Shape, seen_shapes
-from numaplace.steering.shaping import published
-from numaplace.steering.state import DeviceGroup, StateUnknown, state_of
-from steering_machine import GIB, GPU, VF, Hardware, Machine, per_node, shape
+from numaplace.steering.published_topology import published
+from steering_machine import GIB, GPU, VF, Hardware, Machine, per_node, request
 
 HARDWARE = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4)})
 
@@ -54,8 +54,8 @@ def test_the_state_is_that_of_the_managers():
         2, (8, 8), (16, 16), {GPU: ((0,), (0, 1), (1,), ())}, unhealthy=frozenset({DeviceId("gpu2")})
     )
     machine = Machine(hardware)
-    machine.create("a", shape(gpu=1, cpu=3, memory=4))
-    machine.create("b", shape(cpu=2, memory=1))
+    machine.create("a", request(gpu=1, cpu=3, memory=4))
+    machine.create("b", request(cpu=2, memory=1))
     state = machine.state()
     assert state.cpu.default_bits == machine.cpu.state.default_bits
     assert state.cpu.exclusive_bits == machine.cpu.state.exclusive_bits
@@ -136,24 +136,24 @@ def held(name, *containers):
     return PodUse("default", name, tuple(containers))
 
 
-def test_shapes_of_pods():
+def test_requests_of_pods():
     gpus = tuple(DeviceBlock(GPU, (DeviceId(name),), (0,)) for name in ("g0", "g1"))
     first = ContainerUse("a", gpus, frozenset({1, 2}), (block(3, 0),))
     second = ContainerUse("b", (DeviceBlock(VF, (DeviceId("v0"),)),))
     pods = [held("p", first, second), held("q", first, second), held("r", ContainerUse("c"))]
-    assert seen_shapes(pods) == (Shape.of({GPU: 2, CPU: 2, MEMORY: 3 * GIB}, {VF: 1}),)
-    assert [len(seen_shapes(pods)[0].units(scope)) for scope in (Scope.CONTAINER, Scope.POD)] == [2, 1]
+    assert seen_requests(pods) == (Request.of({GPU: 2, CPU: 2, MEMORY: 3 * GIB}, {VF: 1}),)
+    assert [len(seen_requests(pods)[0].units(scope)) for scope in (Scope.CONTAINER, Scope.POD)] == [2, 1]
 
 
-def test_seen_shapes_are_remembered_once_and_only_of_complete_pods():
+def test_seen_requests_are_remembered_once_and_only_of_complete_pods():
     one, other = (ContainerUse("c", (DeviceBlock(name, (DeviceId("d"),)),)) for name in (GPU, VF))
     pods = [held("p", one), held("q", other)]
-    seen = SeenShapes().observed(pods, {("default", "p")})
-    assert seen.shapes == (Shape.of({GPU: 1}),)
+    seen = SeenRequests().observed(pods, {("default", "p")})
+    assert seen.requests == (Request.of({GPU: 1}),)
     assert seen.observed(pods, {("default", "p")}) is seen
     seen = seen.observed(pods, {("default", "p"), ("default", "q")})
-    assert seen.shapes == (Shape.of({GPU: 1}), Shape.of({VF: 1}))
-    assert seen.observed([], set()).shapes == seen.shapes
+    assert seen.requests == (Request.of({GPU: 1}), Request.of({VF: 1}))
+    assert seen.observed([], set()).requests == seen.requests
 
 
 def test_only_free_healthy_devices_of_withheld_nodes_show_no_topology():

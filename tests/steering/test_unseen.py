@@ -9,8 +9,8 @@ from numaplace.managers.admission import Scope
 from numaplace.managers.device_manager import ContainerKind, PodUid
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, MEMORY
-from numaplace.steering.unseen import tied_in, unseen_in
-from steering_machine import GIB, GPU, Hardware, Machine, per_node, shape
+from numaplace.steering.admission.init_containers import tied_in, unseen_in
+from steering_machine import GIB, GPU, Hardware, Machine, per_node, request
 
 HARDWARE = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4)})
 KEY = ("default", "p")
@@ -25,7 +25,7 @@ def box(name, kind=ContainerKind.APP, *, cpus=2, gib=2, gpus=1):
 def unseen(*init, but=(), specs=None):
     """The pod's one container has 2 CPUs, 2 GiB and a GPU, and so it is listed."""
     machine = Machine(HARDWARE)
-    machine.create("p", shape(cpu=2, memory=2, gpu=1))
+    machine.create("p", request(cpu=2, memory=2, gpu=1))
     pod = Pod(PodUid("p"), *KEY, (box("c0"),), init)
     known = {KEY: pod} if specs is None else specs
     found = unseen_in(machine.snapshot(), known, HARDWARE.steering_node(), but=but)

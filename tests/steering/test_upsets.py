@@ -7,8 +7,8 @@ from numaplace.engine.options import PolicyName
 from numaplace.managers.device_manager import ContainerKind, PodUid
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, MEMORY
-from numaplace.steering.arriving import upsets
-from steering_machine import GIB, GPU, NIC, Hardware, Machine, per_node, shape
+from numaplace.steering.admission.announced import upsets
+from steering_machine import GIB, GPU, NIC, Hardware, Machine, per_node, request
 
 DEVICES = {GPU: per_node(4, 4), NIC: per_node(1, 0)}
 WITHHELD = {GPU: frozenset({0})}
@@ -39,7 +39,7 @@ def gives_up(hardware, one):
         [one],
         hardware.steering_node(),
         Machine(hardware).state(),
-        shapes=[shape(gpu=1)],
+        requests=[request(gpu=1)],
         withheld=WITHHELD,
     )
 

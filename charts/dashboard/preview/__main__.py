@@ -88,8 +88,8 @@ def body(panel: Mapping[str, Any], source: Source, width: int, height: int) -> s
     lines = [line for target in panel["targets"] for line in source.lines(target)]
     if panel["type"] == "timeseries":
         return draw.timeseries(lines, defaults, source.span, width, height)
-    shape = {"stat": draw.stat, "bargauge": draw.bargauge}[panel["type"]]
-    return shape(lines, defaults, width, height)
+    request = {"stat": draw.stat, "bargauge": draw.bargauge}[panel["type"]]
+    return request(lines, defaults, width, height)
 
 
 def _table(panel: Mapping[str, Any], source: Source, height: int) -> str:

@@ -14,7 +14,7 @@ from numaplace.config.load import load_config
 from numaplace.config.schema import Config, ResourceConfig
 from numaplace.doctor.checks.cpus import cpus_beside_devices
 from numaplace.doctor.findings import Level
-from numaplace.kubelet.settings import look_at_kubelet
+from numaplace.kubelet.config.read import look_at_kubelet
 from numaplace.model.names import is_memory
 from numaplace.model.quantity import binary_text
 

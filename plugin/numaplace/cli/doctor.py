@@ -11,11 +11,11 @@ from numaplace.cli.console import Console, add_output_option
 from numaplace.cli.diagnosis import as_document, as_text
 from numaplace.config.load import Loaded, load_config
 from numaplace.config.settings import CONFIG_FILE_ENV
-from numaplace.daemon.sources import source_of
+from numaplace.daemon.resources.sources import source_of
 from numaplace.doctor.checks.table import CHECKS, examine
 from numaplace.doctor.findings import is_ok
 from numaplace.doctor.look import Reach, look
-from numaplace.kubelet.settings import USUAL_FILE
+from numaplace.kubelet.config.read import USUAL_FILE
 
 
 def parser() -> ArgumentParser:

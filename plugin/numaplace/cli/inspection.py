@@ -18,7 +18,7 @@ from numaplace.devices.host import read_topology
 from numaplace.doctor.pages import look_at_steering, url_of
 from numaplace.doctor.steering_page import SteeringFact
 from numaplace.errors import InputError, PeerError
-from numaplace.kubelet.podresources import connect
+from numaplace.kubelet.podresources.client import connect
 from numaplace.model.names import ResourceName
 from numaplace.state.snapshot import Snapshot, build_snapshot
 

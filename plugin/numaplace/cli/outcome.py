@@ -1,4 +1,4 @@
-"""Tables for people of what came out of a simulated run."""
+"""PreferredMasks for people of what came out of a simulated run."""
 
 from __future__ import annotations
 

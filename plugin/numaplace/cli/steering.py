@@ -87,5 +87,5 @@ def _lines(steering: SteeringFact, *, colour: bool) -> Iterator[str]:
         yield "  nothing withheld"
     for _, text in steering.refusals:
         yield f"  {text}"
-    for text in steering.shapes:
-        yield f"  {steering.shapes_source} {text}"
+    for text in steering.requests:
+        yield f"  {steering.requests_source} {text}"

@@ -1,4 +1,4 @@
-"""Tables for people: aligned columns, headings in bold where colour is wanted."""
+"""PreferredMasks for people: aligned columns, headings in bold where colour is wanted."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def _weight_values(node: Section, *, key: str, problems: list[str]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class RequestsReader:
-    """A list of request shapes: mappings of resource name to quantity."""
+    """A list of request requests: mappings of resource name to quantity."""
 
     scalar: ClassVar[bool] = False
     help: str
@@ -202,13 +202,13 @@ class RequestsReader:
     @property
     def schema(self) -> Mapping[str, Any]:
         """A list of mappings to quantities."""
-        shape = {
+        request = {
             "type": "object",
             "minProperties": 1,
             "patternProperties": {REQUESTED_NAME.schema["pattern"]: dict(QUANTITY.schema)},
             "additionalProperties": False,
         }
-        return {"type": "array", "items": shape}
+        return {"type": "array", "items": request}
 
     def read(self, node: Node, *, key: str) -> tuple[Mapping[ResourceName, int], ...]:
         """Return the requests; raises ``Refused`` with all problems."""
@@ -240,5 +240,5 @@ class RequestsReader:
 
     def show(self, value: Any) -> str:
         """Return the requests in YAML's flow style."""
-        shapes = (", ".join(f"{name}: {count}" for name, count in shape.items()) for shape in value)
-        return "[" + ", ".join(f"{{{shape}}}" for shape in shapes) + "]"
+        requests = (", ".join(f"{name}: {count}" for name, count in request.items()) for request in value)
+        return "[" + ", ".join(f"{{{request}}}" for request in requests) + "]"

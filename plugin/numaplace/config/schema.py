@@ -157,7 +157,7 @@ class SteeringConfig(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = SteeringMode.AUTO
     requests: Annotated[
-        tuple[Mapping[ResourceName, int], ...], RequestsReader("request shapes that may arrive")
+        tuple[Mapping[ResourceName, int], ...], RequestsReader("requests that may arrive")
     ] = ()
     headroom: HeadroomConfig = msgspec.field(default_factory=HeadroomConfig)
     backoff_seconds: Annotated[

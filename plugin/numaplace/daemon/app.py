@@ -19,9 +19,9 @@ from enum import StrEnum
 
 from numaplace import __version__
 from numaplace.config.load import Loaded
-from numaplace.daemon.logs import EventLog, logging_to
 from numaplace.daemon.node import Node
-from numaplace.daemon.standstill import BreakerBox
+from numaplace.daemon.runtime.logs import EventLog, logging_to
+from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.errors import InputError
 from numaplace.metrics.labels import ReloadResult
 from numaplace.metrics.metrics import Metrics

@@ -8,27 +8,27 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 from numaplace.config.schema import Config
-from numaplace.daemon.cluster import ClusterPart, cluster_part
-from numaplace.daemon.decide import Decider, DecisionSettings
-from numaplace.daemon.http import Pages, serve_http
-from numaplace.daemon.keeper import Keeper
-from numaplace.daemon.logs import EventLog
-from numaplace.daemon.outage import OutageLog
-from numaplace.daemon.plan import fixed_parts, new_sources, settings_of
-from numaplace.daemon.resource import RunningResource
-from numaplace.daemon.service import ResourceService
-from numaplace.daemon.standstill import BreakerBox
-from numaplace.daemon.steering_page import steering_document, steering_view
-from numaplace.daemon.steering_parts import make_steerer
-from numaplace.daemon.steering_settings import steer_settings
-from numaplace.daemon.steering_status import SteeringStatus
-from numaplace.daemon.supervise import supervise
+from numaplace.daemon.cluster.part import ClusterPart, cluster_part
+from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.preference.decider import Decider, DecisionSettings
+from numaplace.daemon.reload_plan import fixed_parts, new_sources, settings_of
+from numaplace.daemon.resources.running import RunningResource
+from numaplace.daemon.resources.service import ResourceService
+from numaplace.daemon.runtime.http import Pages, serve_http
+from numaplace.daemon.runtime.logs import EventLog
+from numaplace.daemon.runtime.supervise import supervise
+from numaplace.daemon.runtime.trouble_log import OutageLog
+from numaplace.daemon.steering.build import make_steerer
+from numaplace.daemon.steering.page import steering_document, steering_view
+from numaplace.daemon.steering.settings import steer_settings
+from numaplace.daemon.steering.status import SteeringStatus
+from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.devices.host import read_topology
 from numaplace.devices.scan import Source
-from numaplace.kubelet.podresources import connect
-from numaplace.kubelet.poller import Observation, Poller, PollerTimes
+from numaplace.kubelet.plugin.watch import SocketWatch
+from numaplace.kubelet.podresources.client import connect
+from numaplace.kubelet.podresources.poller import Observation, Poller, PollerTimes
 from numaplace.kubelet.sockets import SocketIdentity
-from numaplace.kubelet.watch import SocketWatch
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.steering.text import steered_text
@@ -60,7 +60,7 @@ class Node:
         self._steer_settings = steer_settings(config)
         self._resources: dict[ResourceName, RunningResource] = {}
         self._serving = False
-        self._keeper = Keeper(read_topology(config.host.sysfs), clock=clock)
+        self._keeper = NodeState(read_topology(config.host.sysfs), clock=clock)
         self._kubelet: SocketIdentity | None = None
         self._outage = OutageLog(log=log, clock=clock)
         self._watch = SocketWatch(config.kubelet.device_plugin_directory, on_degraded=self._inotify_degraded)

@@ -10,7 +10,7 @@ from pathlib import Path
 from numaplace.config.schema import Config
 from numaplace.devices.scan import Scan
 from numaplace.doctor.steering_page import SteeringFact
-from numaplace.kubelet.settings import KubeletFact
+from numaplace.kubelet.config.read import KubeletFact
 from numaplace.managers.cpu.topology import CpuTopology
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, PodUse

@@ -31,9 +31,9 @@ from numaplace.doctor.facts import (
 from numaplace.doctor.pages import look_at_daemon
 from numaplace.doctor.sockets import look_at_folder, look_at_socket
 from numaplace.errors import PeerError
-from numaplace.kubelet.podresources import PodResources, connect
-from numaplace.kubelet.settings import USUAL_FILE, KubeletFact, look_at_kubelet
-from numaplace.kubelet.watch import KUBELET_SOCKET
+from numaplace.kubelet.config.read import USUAL_FILE, KubeletFact, look_at_kubelet
+from numaplace.kubelet.plugin.watch import KUBELET_SOCKET
+from numaplace.kubelet.podresources.client import PodResources, connect
 from numaplace.model.names import DeviceId, ResourceName
 
 _NODE = re.compile(r"node\d+", re.ASCII)

@@ -31,7 +31,7 @@ class _Refusal(msgspec.Struct):
     resources: list[str] = []
 
 
-class _Shape(msgspec.Struct):
+class _Request(msgspec.Struct):
     text: str = ""
 
 
@@ -54,8 +54,8 @@ class _Page(msgspec.Struct):
     kubelet: _Kubelet = msgspec.field(default_factory=_Kubelet)
     withheld: list[_Withheld] = []
     refusals: list[_Refusal] = []
-    shapes: list[_Shape] = []
-    shapes_source: str = msgspec.field(default="none", name="shapesSource")
+    requests: list[_Request] = []
+    requests_source: str = msgspec.field(default="none", name="requestsSource")
     breaker: _Breaker = msgspec.field(default_factory=_Breaker)
 
 
@@ -73,7 +73,7 @@ class SteeringFact:
 
     ``policy`` and ``scope`` are empty and ``problem`` a clause where it does not know the kubelet.
     ``open_seconds``: how long the circuit breaker stays open; ``None``: closed. ``refusals`` are (code,
-    sentence), one for all resources that it is true of; ``shapes`` are sentences.
+    sentence), one for all resources that it is true of; ``requests`` are sentences.
     """
 
     mode: str
@@ -84,8 +84,8 @@ class SteeringFact:
     problem: str = ""
     withheld: Mapping[ResourceName, WithheldFact] = field(default_factory=dict)
     refusals: tuple[tuple[str, str], ...] = ()
-    shapes: tuple[str, ...] = ()
-    shapes_source: str = "none"
+    requests: tuple[str, ...] = ()
+    requests_source: str = "none"
     open_seconds: float | None = None
     trips: int = 0
 
@@ -123,8 +123,8 @@ def read_steering(text: str) -> SteeringFact | None:
             for one in page.withheld
         },
         refusals=tuple(_told_once(page.refusals)),
-        shapes=tuple(one.text for one in page.shapes),
-        shapes_source=page.shapes_source,
+        requests=tuple(one.text for one in page.requests),
+        requests_source=page.requests_source,
         open_seconds=(page.breaker.seconds_left or 0.0) if page.breaker.open else None,
         trips=page.breaker.trips,
     )

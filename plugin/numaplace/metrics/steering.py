@@ -10,10 +10,10 @@ from prometheus_client.registry import Collector
 from numaplace.metrics.family import PREFIX, Families
 from numaplace.metrics.labels import SteeredEffect, SteeringFailure
 from numaplace.model.names import ResourceName
-from numaplace.steering.reasons import SteeringDecision
+from numaplace.steering.decision import SteeringDecision
 
 STEERS = "withheld"
-"""``outcome`` of a decision that withholds something; all others are a reason (``steering.reasons``)."""
+"""``outcome`` of a decision that withholds something; all others are a reason (``steering.decision``)."""
 
 Withheld = Mapping[ResourceName, Mapping[int, int]]
 """By resource and NUMA node, how many devices show no topology."""

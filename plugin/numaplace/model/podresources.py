@@ -1,4 +1,4 @@
-"""What PodResources says, as values. Shapes follow podresources/v1 ``api.proto``."""
+"""What PodResources says, as values. Requests follow podresources/v1 ``api.proto``."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import yaml
 
 from numaplace.errors import PeerError
 from numaplace.kubelet.emulator import Admission, Call, KubeletEmulator
-from numaplace.kubelet.podresources import PodResources, connect
+from numaplace.kubelet.podresources.client import PodResources, connect
 from numaplace.model.names import PodKey, ResourceName
 from numaplace.simulate.process import DaemonProcess, LogLine, running_daemon
 from numaplace.simulate.story import (

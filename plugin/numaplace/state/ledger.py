@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.model.podresources import PodUse
-from numaplace.state.contribution import ContributionCache
+from numaplace.state.pod_totals import ContributionCache
 
 GRANT_GRACE_SECONDS = 30.0
 """Longer than an admission of many containers with slow vendor plugins, shorter than a busy node's churn."""

@@ -17,7 +17,7 @@ from numaplace.model.names import CPU, DeviceId, PodKey, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
 from numaplace.model.topology import NumaTopology
 from numaplace.state.capacity import NO_DEVICES, Capacity, known_mask
-from numaplace.state.contribution import ContributionCache, ResourceState, Totals
+from numaplace.state.pod_totals import ContributionCache, ResourceState, Totals
 from numaplace.state.usage import NOTHING, DeviceState, Tally, Usage, node_memory, tally_of
 
 __all__ = ["ContributionCache", "DeviceState", "Snapshot", "Usage", "build_snapshot"]

@@ -1,10 +1,10 @@
-"""The withheld set for known shapes that share resources: every one gets the node that the strategy wants.
+"""The withheld set for known requests that share resources: every one gets the node that the strategy wants.
 
-Which (resource, NUMA node) pairs may be withheld follows from the shapes: a resource has to stay exposed
-where one of its shapes is wanted. So sets are not enumerated. Starting from nothing, as long as the kubelet
-would take some shape elsewhere, one of the nodes that it would take is withheld, for one of the shape's
+Which (resource, NUMA node) pairs may be withheld follows from the requests: a resource has to stay exposed
+where one of its requests is wanted. So sets are not enumerated. Starting from nothing, as long as the kubelet
+would take some request elsewhere, one of the nodes that it would take is withheld, for one of the request's
 resources that nobody wants there. Each step withholds one more pair, so at most resources x nodes steps are
-made, and each looks again only at shapes that ask for the pair's resource. If none may be withheld, no set
+made, and each looks again only at requests that ask for the pair's resource. If none may be withheld, no set
 does.
 
 Why no set with more exposed is missed: a stock pick is the first of the masks that all resources prefer, and
@@ -24,11 +24,11 @@ from numaplace.managers.cpu.static import StaticCpuPolicy
 from numaplace.managers.memory.static import StaticMemoryPolicy
 from numaplace.model.mask import nodes_of
 from numaplace.model.names import MEMORY, ResourceName
-from numaplace.steering.demand import Demand
-from numaplace.steering.node import SteeringNode
-from numaplace.steering.outlook import Outlook
-from numaplace.steering.predict import NOTHING_WITHHELD, Withheld
-from numaplace.steering.reasons import Reason, Refusal
+from numaplace.prediction.demand import Demand
+from numaplace.prediction.forecast import Forecast
+from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.predict import NOTHING_WITHHELD, Withheld
+from numaplace.steering.decision import Reason, Refusal
 
 Pair = tuple[ResourceName, int]
 """A resource and the bit of a NUMA node."""
@@ -36,7 +36,7 @@ Pair = tuple[ResourceName, int]
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """What has to stay free on a wanted NUMA node beside the shape: whole CPUs, bytes of ``memory``."""
+    """What has to stay free on a wanted NUMA node beside the request: whole CPUs, bytes of ``memory``."""
 
     cpus: int = 0
     memory_bytes: int = 0
@@ -46,40 +46,40 @@ NO_HEADROOM = Headroom()
 
 
 class Search:
-    """One search over shapes that hang together by their resources.
+    """One search over requests that hang together by their resources.
 
-    ``outlook`` is the present state's; ``others`` are those of states that the node may be in as well: no
-    shape may come off worse there. ``kept`` are nodes that have to stay exposed. Pairs
+    ``forecast`` is the present state's; ``others`` are those of states that the node may be in as well: no
+    request may come off worse there. ``kept`` are nodes that have to stay exposed. Pairs
     of ``preferring`` are withheld before others: a list that does not change need not be sent.
     """
 
     def __init__(
         self,
-        node: SteeringNode,
+        node: KubeletModel,
         demands: Sequence[Demand],
         *,
-        outlook: Outlook,
-        others: Sequence[Outlook],
+        forecast: Forecast,
+        others: Sequence[Forecast],
         kept: Withheld,
         headroom: Headroom,
         preferring: Withheld = NOTHING_WITHHELD,
     ) -> None:
         self._node = node
         self._demands = demands
-        self._outlook = outlook
+        self._forecast = forecast
         self._others = others
         self._kept = kept
         self._preferring = preferring
         self._headroom = headroom
         self._steered = {
             demand: tuple(
-                one for one, _ in demand.devices if one in node.steerable and one in outlook.state.devices
+                one for one, _ in demand.devices if one in node.steerable and one in forecast.state.devices
             )
             for demand in demands
         }
         self._resources = sorted({one for found in self._steered.values() for one in found})
-        outlook.foresee(demands)
-        self._wanted = {demand: outlook.wanted(demand) for demand in demands}
+        forecast.foresee(demands)
+        self._wanted = {demand: forecast.wanted(demand) for demand in demands}
         self._open = dict.fromkeys(self._resources, 0)
         self._uses: Counter[ResourceName] = Counter()
         for demand in demands:
@@ -113,7 +113,7 @@ class Search:
             stray = next((one for one in self._demands if not self._follows(one, withheld)), None)
             if stray is None:
                 return withheld
-            taken = self._outlook.outcome(stray, withheld).mask
+            taken = self._forecast.outcome(stray, withheld).mask
             if taken is None:
                 return self._all_unwanted()
             pair = self._pair_against(stray, taken, withheld)
@@ -122,7 +122,7 @@ class Search:
             withheld[pair[0]] = withheld.get(pair[0], 0) | pair[1]
 
     def _pair_against(self, demand: Demand, taken: int, withheld: Withheld) -> Pair | None:
-        """Return a pair that takes ``taken`` from the shape: preferred, or of what most shapes ask for."""
+        """Return a pair that takes ``taken`` from the request: preferred, or of what most of them ask for."""
         found = [
             (resource, taken & self._spare(resource) & ~withheld.get(resource, 0))
             for resource in sorted(self._steered[demand], key=lambda one: (-self._uses[one], one))
@@ -136,7 +136,7 @@ class Search:
 
     def _spare(self, resource: ResourceName) -> int:
         """Return the nodes that nobody wants the resource from and that have some of it free."""
-        free = self._outlook.tables.free_nodes(resource)
+        free = self._forecast.tables.free_nodes(resource)
         return free & ~self._open[resource] & ~self._kept.get(resource, 0)
 
     def _all_unwanted(self) -> dict[ResourceName, int]:
@@ -145,17 +145,17 @@ class Search:
 
     def _follows(self, demand: Demand, withheld: Withheld) -> bool:
         wanted = self._wanted[demand]
-        outcome = self._outlook.outcome(demand, withheld)
+        outcome = self._forecast.outcome(demand, withheld)
         return not wanted.admitted or outcome.mask == wanted.mask
 
     def _problem(self, withheld: Withheld, demands: Sequence[Demand]) -> Refusal | None:
         for demand in demands:
             if not self._follows(demand, withheld):
-                return self._refusal(Reason.CONFLICT, shape=demand)
-            for outlook in (self._outlook, *self._others):
-                worse = outlook.worse(demand, withheld)
+                return self._refusal(Reason.CONFLICT, request=demand)
+            for forecast in (self._forecast, *self._others):
+                worse = forecast.worse(demand, withheld)
                 if worse is not None:
-                    return Refusal(Reason.UNSAFE, self.resources, shape=demand.shape, harm=worse)
+                    return Refusal(Reason.UNSAFE, self.resources, request=demand.request, harm=worse)
         return None
 
     def _reduced(self, withheld: dict[ResourceName, int]) -> dict[ResourceName, int]:
@@ -174,20 +174,20 @@ class Search:
         return bool(self._preferring.get(pair[0], 0) & pair[1])
 
     def _too_tight(self, withheld: Withheld) -> Refusal | None:
-        """Refuse where a shape would depend on a node that is nearly full, or not settled yet."""
+        """Refuse where a request would depend on a node that is nearly full, or not settled yet."""
         for demand in self._demands:
             mask = self._wanted[demand].mask
             touched = any(resource in withheld for resource in self._steered[demand])
             if not touched or mask is None:
                 continue
-            if mask & self._outlook.state.unsettled:
-                return self._refusal(Reason.UNDER_ADMISSION, shape=demand)
+            if mask & self._forecast.state.unsettled:
+                return self._refusal(Reason.UNDER_ADMISSION, request=demand)
             if not self._has_headroom(demand, mask):
-                return Refusal(Reason.HEADROOM, self.resources, shape=demand.shape, mask=mask)
+                return Refusal(Reason.HEADROOM, self.resources, request=demand.request, mask=mask)
         return None
 
     def _has_headroom(self, demand: Demand, mask: int) -> bool:
-        tables, headroom = self._outlook.tables, self._headroom
+        tables, headroom = self._forecast.tables, self._headroom
         exclusive = demand.cpus if isinstance(self._node.cpu, StaticCpuPolicy) else 0
         if exclusive and tables.free_cpus(mask) < exclusive + headroom.cpus:
             return False
@@ -196,18 +196,18 @@ class Search:
         return tables.free_bytes(MEMORY, mask) >= dict(demand.memory).get(MEMORY, 0) + headroom.memory_bytes
 
     def _conflict(self, demand: Demand, taken: int) -> Refusal:
-        """Name the shape that wants what the kubelet would give to this one, or the admission under way."""
+        """Name the request that wants what the kubelet would give to this one, or the admission under way."""
         steered = self._steered[demand]
         if any(taken & self._kept.get(resource, 0) & ~self._open[resource] for resource in steered):
-            return self._refusal(Reason.UNDER_ADMISSION, shape=demand)
+            return self._refusal(Reason.UNDER_ADMISSION, request=demand)
         for other in self._demands:
             shared = other is not demand and set(self._steered[other]) & set(steered)
             if shared and (self._wanted[other].mask or 0) & taken:
-                return Refusal(Reason.CONFLICT, self.resources, shape=demand.shape, other=other.shape)
-        return self._refusal(Reason.CONFLICT, shape=demand)
+                return Refusal(Reason.CONFLICT, self.resources, request=demand.request, other=other.request)
+        return self._refusal(Reason.CONFLICT, request=demand)
 
-    def _refusal(self, reason: Reason, *, shape: Demand | None = None) -> Refusal:
-        return Refusal(reason, self.resources, shape=None if shape is None else shape.shape)
+    def _refusal(self, reason: Reason, *, request: Demand | None = None) -> Refusal:
+        return Refusal(reason, self.resources, request=None if request is None else request.request)
 
 
 def _pairs(withheld: Mapping[ResourceName, int]) -> Iterator[Pair]:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from numaplace.model.names import ResourceName, Strategy
 from numaplace.model.quantity import quantity_text
 from numaplace.placement.text import numa_text, scores_text
-from numaplace.steering.prediction import Harm, Prediction
-from numaplace.steering.reasons import Reason, Refusal, ShapeOutlook, SteeringDecision, Unsteered
-from numaplace.steering.shape import Shape
+from numaplace.prediction.harm import Harm, Prediction
+from numaplace.prediction.request import Request
+from numaplace.steering.decision import Reason, Refusal, RequestForecast, SteeringDecision, WithoutSteering
 
 
 def decision_lines(decision: SteeringDecision) -> Iterator[str]:
-    """Yield what is withheld, why nothing more is, and a line per known shape."""
+    """Yield what is withheld, why nothing more is, and a line per known request."""
     for resource, nodes in decision.withheld.items():
         named = ",".join(str(node) for node in sorted(nodes))
         yield f"{resource}: topology of free devices withheld on NUMA {named}"
@@ -21,29 +21,29 @@ def decision_lines(decision: SteeringDecision) -> Iterator[str]:
         yield "nothing withheld"
     for refusal in decision.refusals:
         yield refusal_text(refusal)
-    for outlook in decision.shapes:
-        yield outlook_text(outlook)
+    for forecast in decision.requests:
+        yield forecast_text(forecast)
 
 
-def shape_text(shape: Shape) -> str:
+def request_text(request: Request) -> str:
     """Return ``cpu: 8, memory: 32Gi, nvidia.com/gpu: 1``, containers joined with `` + ``."""
     return " + ".join(
         "{" + ", ".join(f"{name}: {quantity_text(name, amount)}" for name, amount in container) + "}"
-        for container in shape.containers
+        for container in request.containers
     )
 
 
-def outlook_text(outlook: ShapeOutlook) -> str:
-    """Return where a shape goes, and where it would go without steering and by the strategy."""
-    stock, wanted, steered = (_where(one) for one in (outlook.stock, outlook.wanted, outlook.steered))
-    text = f"{shape_text(outlook.shape)}: {steered}"
+def forecast_text(forecast: RequestForecast) -> str:
+    """Return where a request goes, and where it would go without steering and by the strategy."""
+    stock, wanted, steered = (_where(one) for one in (forecast.stock, forecast.wanted, forecast.steered))
+    text = f"{request_text(forecast.request)}: {steered}"
     beside = []
     if stock != steered:
         beside.append(f"without steering {stock}")
     if wanted != steered:
         beside.append(f"the strategy wants {wanted}")
-    if beside and outlook.scores:
-        beside.append(scores_text(outlook.scores))
+    if beside and forecast.scores:
+        beside.append(scores_text(forecast.scores))
     return f"{text} ({'; '.join(beside)})" if beside else text
 
 
@@ -63,21 +63,21 @@ _HARMS: Mapping[Harm, str] = {
 
 
 def _conflict(refusal: Refusal) -> str:
-    one = _shape(refusal.shape)
+    one = _request(refusal.request)
     if refusal.other is None:
         return f"no withheld set sends {one} where the strategy wants it"
-    return f"{one} is wanted elsewhere than {_shape(refusal.other)}, and one exposed set serves both"
+    return f"{one} is wanted elsewhere than {_request(refusal.other)}, and one exposed set serves both"
 
 
 def _several_sizes(refusal: Refusal) -> str:
-    shapes = dict.fromkeys(shape_text(one) for one in (refusal.shape, refusal.other) if one is not None)
-    sizes = " and ".join(shapes)
-    what = f"{sizes} takes parts of several NUMA nodes" if len(shapes) == 1 else f"several sizes, {sizes}"
+    requests = dict.fromkeys(request_text(one) for one in (refusal.request, refusal.other) if one is not None)
+    sizes = " and ".join(requests)
+    what = f"{sizes} takes parts of several NUMA nodes" if len(requests) == 1 else f"several sizes, {sizes}"
     return f"{what}: where one goes decides what else fits"
 
 
-def _shape(shape: Shape | None) -> str:
-    return "a request" if shape is None else shape_text(shape)
+def _request(request: Request | None) -> str:
+    return "a request" if request is None else request_text(request)
 
 
 def _node(refusal: Refusal) -> str:
@@ -96,7 +96,7 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     Reason.NOTHING_STEERABLE: lambda _: "no known request is for one of numaplace's devices",
     Reason.MIXED_STRATEGIES: lambda _: "requests name resources of different strategies together",
     Reason.SEVERAL_SIZES: _several_sizes,
-    Reason.SHAPES_UNKNOWN: lambda _: (
+    Reason.REQUESTS_UNKNOWN: lambda _: (
         "no request is known, and pods of several sizes may come: declare steering.requests"
     ),
     Reason.OTHERS_MAY_COME: lambda _: (
@@ -105,7 +105,7 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     Reason.NOTHING_TO_GAIN: lambda _: "the kubelet picks what the strategy wants by itself",
     Reason.CONFLICT: _conflict,
     Reason.UNSAFE: lambda one: (
-        f"{_shape(one.shape)} {_HARMS[one.harm] if one.harm else 'would come off worse'}"
+        f"{_request(one.request)} {_HARMS[one.harm] if one.harm else 'would come off worse'}"
     ),
     Reason.HEADROOM: lambda one: f"too little headroom on {_node(one)}{_for(one)}",
     Reason.UNDER_ADMISSION: lambda _: "a container under admission may still need what would be withheld",
@@ -128,7 +128,7 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
 
 
 def _for(refusal: Refusal) -> str:
-    return "" if refusal.shape is None else f" for {shape_text(refusal.shape)}"
+    return "" if refusal.request is None else f" for {request_text(refusal.request)}"
 
 
 def refusal_text(refusal: Refusal) -> str:
@@ -141,7 +141,7 @@ def _names(resources: Iterable[ResourceName]) -> str:
     return ", ".join(sorted(resources))
 
 
-def steered_text(mask: int, *, instead_of: Unsteered, strategy: Strategy) -> str:
+def steered_text(mask: int, *, instead_of: WithoutSteering, strategy: Strategy) -> str:
     """Return ``steered: NUMA 1 instead of NUMA 0 (least-allocated: NUMA 1 scores 12, NUMA 0 37)``."""
     why = f"{strategy}: {scores_text(instead_of.scores)}" if instead_of.scores else strategy
     return f"steered: {numa_text(mask)} instead of {numa_text(instead_of.mask)} ({why})"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from numaplace.config.schema import ClusterMode, Config
 from numaplace.doctor.findings import Finding, Level
 from numaplace.engine.options import PolicyName
-from numaplace.kubelet.settings import KubeletSettings
+from numaplace.kubelet.config.read import KubeletSettings
 from numaplace.model.names import CPU, Strategy
 
 STATIC = "static"

@@ -10,7 +10,7 @@ from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
 from numaplace.engine.options import NUMA_ALLOCATION_STRATEGY, PolicyName, parse_options
 from numaplace.errors import InputError
-from numaplace.kubelet.settings import KubeletSettings
+from numaplace.kubelet.config.read import KubeletSettings
 
 _NEEDED_GATES = ("KubeletPodResources", "KubeletPodResourcesGetAllocatable")
 _STATIC_MEMORY = "Static"

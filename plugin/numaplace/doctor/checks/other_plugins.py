@@ -14,8 +14,8 @@ from numaplace.doctor.facts import Facts, SocketFact
 from numaplace.doctor.findings import Finding, Level
 from numaplace.doctor.text import listed
 from numaplace.doctor.vendors import usual_owner
+from numaplace.kubelet.plugin.watch import KUBELET_SOCKET
 from numaplace.kubelet.sockets import socket_prefix
-from numaplace.kubelet.watch import KUBELET_SOCKET
 from numaplace.model.names import DeviceId, ResourceName
 
 _OURS = "numaplace-"

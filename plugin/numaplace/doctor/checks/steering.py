@@ -11,12 +11,12 @@ from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
 from numaplace.doctor.steering_page import SteeringFact
 from numaplace.engine.options import NUMA_ALLOCATION_STRATEGY, PolicyName
-from numaplace.kubelet.known import KnownKubelet, steering_node
-from numaplace.kubelet.settings import KubeletSettings
+from numaplace.kubelet.config.model import KnownKubelet, steering_node
+from numaplace.kubelet.config.read import KubeletSettings
 from numaplace.model.names import Strategy
 from numaplace.model.podresources import Allocatable
 from numaplace.model.ranges import ranges
-from numaplace.steering.reasons import Reason
+from numaplace.steering.decision import Reason
 
 _DECLARE = (
     "name the requests of this node's pods in steering.requests, memory beside the CPUs included; see "
@@ -37,7 +37,7 @@ LASTING = {
     Reason.MIXED_STRATEGIES: "give the resources that pods ask for together one strategy",
     Reason.SEVERAL_SIZES: "name in steering.requests only what really comes; or set steering.mode: always, "
     "if spreading or packing matters more than room for large requests",
-    Reason.SHAPES_UNKNOWN: f"{_DECLARE}. Without it the pods seen on the node are gone by: under restricted "
+    Reason.REQUESTS_UNKNOWN: f"{_DECLARE}. Without it the pods seen on the node count: under restricted "
     "and single-numa-node only while the daemon watches the API server",
     Reason.OTHERS_MAY_COME: _DECLARE,
     Reason.TOO_MANY: "name fewer requests in steering.requests",
@@ -194,7 +194,7 @@ def reported(seen: SteeringFact) -> Iterator[Finding]:
 
 
 def _now(seen: SteeringFact) -> Iterator[Finding]:
-    details = [f"requests: {seen.shapes_source}"] if seen.shapes_source != "none" else []
+    details = [f"requests: {seen.requests_source}"] if seen.requests_source != "none" else []
     if seen.trips:
         details.append(f"the circuit breaker has opened {_times(seen.trips)}")
     detail = "; ".join(details)

@@ -10,12 +10,12 @@ from numaplace.config.readers import RequestsReader, WeightsReader
 from numaplace.config.schema import SteeringMode
 from numaplace.engine.weights import Weights
 from numaplace.model.names import ResourceName, Strategy
+from numaplace.prediction.request import Request
 from numaplace.simulate.scenario.amounts import read_amounts
 from numaplace.simulate.scenario.kinds import NUMA_NODE
 from numaplace.simulate.scenario.reading import Keys
 from numaplace.simulate.scenario.records import Enforcement, PlacementSettings, Share
 from numaplace.steering.search import NO_HEADROOM, Headroom
-from numaplace.steering.shape import Shape
 
 _STRATEGY = choice(Strategy, also={"": Strategy.NONE})
 _STEERING_MODE = choice(SteeringMode, also={"false": SteeringMode.OFF})
@@ -35,7 +35,7 @@ def read_placement(keys: Keys) -> PlacementSettings:
         keys.problem(
             '"enforcement" is missing: it says who applies the strategy: kubelet (KEP-6007 inside the '
             "kubelet), preferred (a stock kubelet, the plugin chooses the devices), steering (a stock "
-            "kubelet, the plugin shapes the topology that it sees, too) or off (nobody)"
+            "kubelet, the plugin requests the topology that it sees, too) or off (nobody)"
         )
     closest = keys.value("preferClosestNUMANodes", BOOL, default=False)
     follow_cpus = keys.value("followCPUs", BOOL, default=True)
@@ -68,7 +68,7 @@ def _read_steering(keys: Keys) -> PlacementSettings:
         keys.problem("for a plugin that does not steer write enforcement: preferred", name="mode")
     keys.refuse_rest()
     return PlacementSettings(
-        requests=tuple(Shape.of(one) for one in requests),
+        requests=tuple(Request.of(one) for one in requests),
         headroom=headroom,
         always=mode is SteeringMode.ALWAYS,
     )

@@ -17,8 +17,8 @@ from numaplace.managers.memory.reserved import MemoryReservation
 from numaplace.managers.pod import Amounts, Pod
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.prediction.request import Request
 from numaplace.steering.search import NO_HEADROOM, Headroom
-from numaplace.steering.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class PlacementSettings:
     enforcement: Enforcement = Enforcement.OFF
     prefer_closest: bool = False
     follow_cpus: bool = True
-    requests: tuple[Shape, ...] = ()
+    requests: tuple[Request, ...] = ()
     headroom: Headroom = NO_HEADROOM
     always: bool = False
     where: str = ""

@@ -21,7 +21,7 @@ from numaplace.model.podresources import MemoryBlock
 from numaplace.simulate.scenario.records import Health
 from numaplace.simulate.simulator.managers import Managers
 from numaplace.simulate.simulator.results import HeldDevices, NodeUse
-from numaplace.steering.shaping import published
+from numaplace.steering.published_topology import published
 
 Allocated = Callable[[Pod, Container], None]
 

@@ -19,10 +19,10 @@ from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
 from numaplace.placement.index import DeviceIndex, index_devices
 from numaplace.placement.place import PlacementRequest, place
 from numaplace.placement.reasons import Placement
+from numaplace.prediction.cpus import cpus_ahead
 from numaplace.simulate.simulator.node import SimulatedNode
 from numaplace.state.attribution import pinned_request
 from numaplace.state.snapshot import ContributionCache, Snapshot, build_snapshot
-from numaplace.steering.cpus import cpus_ahead
 
 Placements = Mapping[tuple[str, ResourceName], Placement]
 """The placements of one admission by container and resource, in the order in which they were made."""

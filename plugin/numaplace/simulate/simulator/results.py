@@ -11,8 +11,8 @@ from numaplace.managers.admission import Decision
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import MemoryBlock
 from numaplace.placement.reasons import Placement
-from numaplace.steering.prediction import Prediction
-from numaplace.steering.reasons import SteeringDecision
+from numaplace.prediction.harm import Prediction
+from numaplace.steering.decision import SteeringDecision
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""The plugin's part under a stock Topology Manager: before a pod is admitted it shapes what it publishes.
+"""The plugin's part under a stock Topology Manager: before a pod is admitted it requests what it publishes.
 
 What the daemon would rebuild from the PodResources API is taken from the managers' states here: exact, and
 in time. Under scope ``container`` the set is renewed before each container is looked at, under scope ``pod``
-before each pod. Shapes are those that the scenario declares, or else those of the pods admitted so far.
+before each pod. Requests are those that the scenario declares, or else those of the pods admitted so far.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from numaplace.managers.admission import Scope
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.mask import mask_of
 from numaplace.model.names import ResourceName
+from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.pod_request import amounts_of, request_of
+from numaplace.prediction.predict import predict
+from numaplace.prediction.request import REMEMBERED_REQUESTS, Request
+from numaplace.prediction.state import DeviceGroup, DeviceGroups, SteeringState
 from numaplace.simulate.scenario.records import KubeletSettings, PlacementSettings
 from numaplace.simulate.simulator.managers import Managers
 from numaplace.simulate.simulator.node import SimulatedNode
 from numaplace.simulate.simulator.results import Steered
 from numaplace.steering.choose import SteeringSettings, choose
-from numaplace.steering.node import SteeringNode
-from numaplace.steering.predict import predict
-from numaplace.steering.shape import REMEMBERED_SHAPES, Shape
-from numaplace.steering.specs import amounts_of, shape_of
-from numaplace.steering.state import DeviceGroup, DeviceGroups, SteeringState
 
 
 class Steering:
@@ -33,7 +33,7 @@ class Steering:
     ) -> None:
         self.steered: tuple[Steered, ...] = ()
         self._node = node
-        self._known = SteeringNode(
+        self._known = KubeletModel(
             managers.topology,
             kubelet.topology_policy,
             kubelet.scope,
@@ -49,7 +49,7 @@ class Steering:
             always=placement.always,
         )
         self._declared = placement.requests
-        self._seen: tuple[Shape, ...] = ()
+        self._seen: tuple[Request, ...] = ()
 
     def begin(self, pod: Pod) -> None:
         """Publish before a pod is looked at."""
@@ -64,11 +64,11 @@ class Steering:
             self._publish(pod, following[0])
 
     def admitted(self, pod: Pod) -> None:
-        """Learn a pod's shape."""
-        shape = shape_of(pod, self._known.scope)
-        if shape.containers:
-            others = [one for one in self._seen if one != shape]
-            self._seen = (*others, shape)[-REMEMBERED_SHAPES:]
+        """Learn a pod's request."""
+        request = request_of(pod, self._known.scope)
+        if request.containers:
+            others = [one for one in self._seen if one != request]
+            self._seen = (*others, request)[-REMEMBERED_REQUESTS:]
 
     def _publish(self, pod: Pod, container: Container | None) -> None:
         state = state_of_node(self._node)
@@ -80,10 +80,10 @@ class Steering:
             certain=bool(self._declared),
         )
         self._node.publish(decision.withheld)
-        unit = shape_of(pod, Scope.POD) if container is None else Shape.of(amounts_of(pod, container))
+        unit = request_of(pod, Scope.POD) if container is None else Request.of(amounts_of(pod, container))
         stock = None
         if any(resource in decision.withheld for resource in unit.total):
-            known = (one.stock for one in decision.shapes if one.shape == unit)
+            known = (one.stock for one in decision.requests if one.request == unit)
             stock = next(known, None) or predict(self._known, state, unit)
         name = "" if container is None else container.name
         self.steered = (*self.steered, Steered(name, decision, tuple(unit.total), stock))

@@ -1,0 +1,1 @@
+"""The API server's part in the daemon: pods, Events."""

@@ -1,0 +1,1 @@
+"""GetPreferredAllocation: live state, then the decision, within a deadline."""

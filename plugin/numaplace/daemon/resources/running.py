@@ -1,0 +1,140 @@
+"""A resource that is being served: its service, its registration and its rescans, under supervision."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from numaplace.daemon.resources.service import ResourceService
+from numaplace.daemon.runtime.logs import EventLog
+from numaplace.daemon.runtime.supervise import supervise
+from numaplace.errors import PeerError
+from numaplace.kubelet.plugin.registration import Registrar
+from numaplace.kubelet.plugin.watch import SocketWatch
+from numaplace.metrics.labels import FallbackReason, RegistrationResult
+from numaplace.metrics.metrics import Metrics
+from numaplace.model.names import ResourceName
+
+TURN_SECONDS = 5.0
+"""How long a first look waits for those before it: a driver that hangs holds up its own resource only."""
+
+_PREFERRED = "GetPreferredAllocation"
+_SOCKET_TOKEN = re.compile(r"-[0-9a-f]+\.sock")
+
+
+class RunningResource:
+    """Runs from ``start`` to ``stop``. ``on_accepted`` is called after each accepted registration.
+
+    ``after`` are the resources before this one in the configuration. They look at the host first: a device
+    that two resources select belongs to the first one.
+    ``InputError`` when the kubelet's directory leaves no room for a socket name.
+    """
+
+    def __init__(
+        self,
+        service: ResourceService,
+        watch: SocketWatch,
+        *,
+        after: Sequence[RunningResource],
+        interval_seconds: Callable[[], float],
+        on_accepted: Callable[[], None],
+        metrics: Metrics,
+        log: EventLog,
+    ) -> None:
+        self._service = service
+        self._after = tuple(after)
+        self._interval_seconds = interval_seconds
+        self._on_accepted = on_accepted
+        self._metrics = metrics
+        self._log = log
+        self._last_failure = ""
+        self._registrar = Registrar(service, watch, on_registered=self._registered, on_error=self._caught)
+        self._looked = asyncio.Event()
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+
+    @property
+    def service(self) -> ResourceService:
+        """What is served."""
+        return self._service
+
+    @property
+    def registered(self) -> bool:
+        """Whether the kubelet has accepted the present server, as far as can be seen."""
+        return self._registrar.registered
+
+    def start(self) -> None:
+        """Look at the host, then register, and keep doing both."""
+        self._tasks = (
+            self._supervised("rescan", self._look),
+            self._supervised("registration", self._register),
+        )
+
+    async def stop(self) -> None:
+        """End the streams without an empty list and remove the socket."""
+        tasks, self._tasks = self._tasks, ()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _supervised(self, task: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        resource = self._service.resource
+        return asyncio.create_task(
+            supervise(task, run, log=self._log, restarted=self._metrics.restarted, resource=resource),
+            name=f"{task} {resource}",
+        )
+
+    async def _look(self) -> None:
+        if not self._looked.is_set():
+            await self._turn()
+            await self._service.rescan()
+            self._looked.set()
+            self._after = ()
+        await self._service.rescan_for_ever(self._interval_seconds)
+
+    async def _turn(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TURN_SECONDS):
+                for earlier in self._after:
+                    await earlier._looked.wait()  # noqa: SLF001 - the same class
+
+    async def _register(self) -> None:
+        await self._looked.wait()
+        await self._registrar.run()
+
+    def _registered(self, resource: ResourceName, accepted: bool, detail: str) -> None:  # noqa: FBT001
+        result = RegistrationResult.ACCEPTED if accepted else RegistrationResult.FAILED
+        self._metrics.registration(resource, result=result)
+        if accepted:
+            self._last_failure = ""
+            self._log.info("registered", resource=resource, endpoint=detail)
+            self._on_accepted()
+        elif (failure := _SOCKET_TOKEN.sub("", detail)) != self._last_failure:
+            # The same failure again, but for the socket's name, is no news.
+            self._last_failure = failure
+            self._log.warning("registration failed; trying on", resource=resource, reason=detail)
+
+    def _caught(self, rpc: str, error: Exception) -> None:
+        """Count and log what the RPC edge has caught."""
+        self._log.error("rpc failed", exc=None if isinstance(error, PeerError) else error,
+                        resource=self._service.resource, rpc=rpc, reason=str(error))  # fmt: skip
+        if rpc == _PREFERRED:
+            self._metrics.fell_back(
+                self._service.resource,
+                strategy=self._service.strategy,
+                reason=_reason(error),
+                duration_seconds=0.0,
+            )
+
+
+def _reason(error: Exception) -> FallbackReason:
+    match error:
+        case PeerError(code="INVALID_ARGUMENT"):
+            return FallbackReason.INVALID_REQUEST
+        case TimeoutError():
+            return FallbackReason.DEADLINE
+        case ValueError():
+            return FallbackReason.INVALID_ANSWER
+        case _:
+            return FallbackReason.ERROR

@@ -1,0 +1,1 @@
+"""What every part of the daemon uses: supervision, logs, HTTP pages."""

@@ -1,0 +1,1 @@
+"""Steering at run time: when a set is chosen, how it reaches the kubelet, when it is suspended."""

@@ -1,0 +1,79 @@
+"""What steering did to grants: where the kubelet by itself would have placed the container."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.predict import predict
+from numaplace.prediction.request import Request
+from numaplace.prediction.state import SteeringState
+from numaplace.steering.decision import SteeringDecision, WithoutSteering
+
+MAX_REMEMBERED = 512
+
+Granted = tuple[ResourceName, frozenset[DeviceId]]
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """A decision in force, and what it was made from: the state that the admission after it finds."""
+
+    decision: SteeringDecision
+    node: KubeletModel
+    state: SteeringState
+
+
+class SteeredGrants:
+    """The latest grants that were made while topology of their resource was withheld."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Granted, WithoutSteering | None] = OrderedDict()
+
+    def forget(self, resource: ResourceName, ids: Collection[DeviceId]) -> None:
+        """Forget an earlier grant of these devices: they are granted anew."""
+        self._found.pop((resource, frozenset(ids)), None)
+
+    def note(
+        self, resource: ResourceName, ids: Collection[DeviceId], *, mask: int, basis: InForce
+    ) -> WithoutSteering | None:
+        """Remember a grant on the NUMA nodes of ``mask``; return ``stock`` of it."""
+        stock = stock_of(resource, len(ids), mask=mask, basis=basis)
+        key = (resource, frozenset(ids))
+        self._found[key] = stock
+        self._found.move_to_end(key)
+        if len(self._found) > MAX_REMEMBERED:
+            self._found.popitem(last=False)
+        return stock
+
+    def stock(self, resource: ResourceName, ids: Collection[DeviceId]) -> WithoutSteering | None:
+        """Return where the kubelet would have placed it without steering, if that is elsewhere."""
+        return self._found.get((resource, frozenset(ids)))
+
+
+def stock_of(resource: ResourceName, count: int, *, mask: int, basis: InForce) -> WithoutSteering | None:
+    """Return where the grant would be without steering, if that is on other NUMA nodes.
+
+    That is the prediction for the known request that asks for as many, and was predicted to be there; with
+    none known, for a pod which asks for nothing else.
+    """
+    known = [
+        forecast
+        for forecast in basis.decision.requests
+        if forecast.request.total.get(resource, 0) == count
+        and forecast.steered.mask is not None
+        and not mask & ~forecast.steered.mask
+    ]
+    scores: Mapping[int, int] = {}
+    if known:
+        stock, scores = known[0].stock, known[0].scores
+    elif basis.decision.requests:
+        return None
+    else:
+        stock = predict(basis.node, basis.state, Request.of({resource: count}))
+    if not mask or not stock.admitted or stock.mask is None or not mask & ~stock.mask:
+        return None
+    return WithoutSteering(stock.mask, scores)

@@ -1,0 +1,1 @@
+"""The device-plugin API (deviceplugin/v1beta1): one server per resource."""

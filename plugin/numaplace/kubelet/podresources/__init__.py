@@ -1,0 +1,1 @@
+"""The PodResources API (podresources/v1): client, decoding, polling."""

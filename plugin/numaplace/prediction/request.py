@@ -1,0 +1,125 @@
+"""Request requests: what pods may ask for, as far as NUMA placement is concerned.
+
+Sources are values: requests that the configuration declares, and those of pods seen on the node. Where
+neither is known, ``any_request`` takes over (``choose``).
+
+Assumed of every request: whole exclusive CPUs and memory are those of a Guaranteed pod without init
+containers. A request without CPUs and memory is a pod that asks for devices only. Memory that is not named
+beside CPUs counts as one byte, CPUs that are not named beside memory as a fraction of one: name what your
+pods ask for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from numaplace.managers.admission import Scope
+from numaplace.managers.device_manager import PodUid
+from numaplace.managers.pod import Container, Pod
+from numaplace.model.names import CPU, MEMORY, PodKey, ResourceName, is_memory
+from numaplace.model.podresources import ContainerUse, PodUse, ids_by_resource
+
+Amounts = tuple[tuple[ResourceName, int], ...]
+"""(resource, amount) by name, all above 0: whole CPUs, bytes, or devices."""
+
+REQUEST_UID = PodUid("numaplace.request")
+"""No pod of a real kubelet has this UID."""
+
+REMEMBERED_REQUESTS = 50
+"""Distinct requests that ``SeenRequests`` keeps, those seen last: old mixes of workloads should fade."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a pod asks for, container by container. Make it with ``request`` or ``Request.of``."""
+
+    containers: tuple[Amounts, ...]
+
+    @classmethod
+    def of(cls, *containers: Mapping[ResourceName, int]) -> Request:
+        """Return the request of a pod with these containers; amounts of 0 are left out."""
+        return cls(tuple(_amounts(one) for one in containers))
+
+    @property
+    def total(self) -> Mapping[ResourceName, int]:
+        """What all containers ask for together."""
+        total: Counter[ResourceName] = Counter()
+        for amounts in self.containers:
+            for resource, amount in amounts:
+                total[resource] += amount
+        return total
+
+    def units(self, scope: Scope) -> tuple[Request, ...]:
+        """Return what the Topology Manager decides on: the pod as a whole, or each container by itself.
+
+        Under scope ``container`` the withheld set is renewed before the next container is looked at.
+        """
+        if scope is Scope.POD:
+            return (self,) if self.containers else ()
+        return tuple(Request((amounts,)) for amounts in self.containers)
+
+    def pod(self) -> Pod:
+        """Return a pod of this request, as the managers take it."""
+        placed = any(is_compute(resource) for amounts in self.containers for resource, _ in amounts)
+        return Pod(
+            REQUEST_UID,
+            "",
+            "request",
+            tuple(
+                _container(f"c{number}", dict(amounts), placed=placed)
+                for number, amounts in enumerate(self.containers)
+            ),
+        )
+
+
+def is_compute(resource: ResourceName) -> bool:
+    """Return whether the resource is the CPU manager's or the memory manager's."""
+    return resource == CPU or is_memory(resource)
+
+
+def _amounts(amounts: Mapping[ResourceName, int]) -> Amounts:
+    return tuple((resource, amounts[resource]) for resource in sorted(amounts) if amounts[resource] > 0)
+
+
+def _container(name: str, amounts: dict[ResourceName, int], *, placed: bool) -> Container:
+    if placed:
+        # A Guaranteed pod names CPU and memory for all its containers; a thousandth of a CPU is shared.
+        amounts[CPU] = 1000 * amounts[CPU] if CPU in amounts else 1
+        amounts.setdefault(MEMORY, 1)
+    return Container(name, amounts, amounts)
+
+
+def seen_requests(pods: Iterable[PodUse]) -> tuple[Request, ...]:
+    """Return the distinct requests of what the pods hold, in their order; a pod without holdings has none."""
+    found = (Request(tuple(filter(None, map(_held_by, pod.containers)))) for pod in pods)
+    return tuple(dict.fromkeys(one for one in found if one.containers))
+
+
+def _held_by(container: ContainerUse) -> Amounts:
+    held: Counter[ResourceName] = Counter()
+    held.update({resource: len(ids) for resource, ids in ids_by_resource(container.devices).items()})
+    held[CPU] += len(container.cpus)
+    for memory in container.memory:
+        held[memory.type] += memory.size_bytes
+    return _amounts(held)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequests:
+    """The distinct requests of the pods seen last, newest last; ``observed`` gives the next value."""
+
+    requests: tuple[Request, ...] = ()
+    _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
+
+    def observed(self, pods: Sequence[PodUse], complete: AbstractSet[PodKey]) -> SeenRequests:
+        """Note the listed pods that are done with admission: others show a part of their request only."""
+        new = frozenset(complete) - self._noted
+        noted = self._noted & complete
+        if not new and len(noted) == len(self._noted):
+            return self
+        found = seen_requests(sorted((pod for pod in pods if pod.key in new), key=lambda pod: pod.key))
+        kept = [one for one in self.requests if one not in found]
+        return SeenRequests((*kept, *found)[-REMEMBERED_REQUESTS:], noted | new)

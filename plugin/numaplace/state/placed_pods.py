@@ -1,0 +1,73 @@
+"""Which pods have been given their devices: what an Event can tell, from what List shows.
+
+A decision only says what we preferred; List says what a container has got, whoever chose it. A container gets
+one resource after the other, so a pod's devices count once it is done with admission (``state.admission``),
+or once nothing has been added for a while: the last pod of a burst has no successor that would prove it done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from numaplace.model.names import DeviceId, PodKey, ResourceName
+from numaplace.model.podresources import PodUse
+
+SETTLED_SECONDS = 2.0
+
+Holding = frozenset[tuple[str, ResourceName, frozenset[DeviceId]]]
+"""Container, resource, ids; List gives them in random order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    pod: PodUse
+    holding: Holding
+    since_seconds: float
+    told: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPodsLog:
+    """Gives each pod with devices once. ``observed`` returns the next log.
+
+    Pods of the first List were placed before our time, and are not given.
+    """
+
+    _seen: Mapping[PodKey, _Seen] | None = field(default=None, repr=False)
+
+    def observed(
+        self,
+        pods: Sequence[PodUse],
+        *,
+        complete: Collection[PodKey],
+        known: Collection[PodKey],
+        now_seconds: float,
+    ) -> tuple[PlacedPodsLog, tuple[PodUse, ...]]:
+        """Return the next log and the pods that have settled; a pod that is not ``known`` yet has to wait."""
+        first, before = self._seen is None, self._seen or {}
+        seen: dict[PodKey, _Seen] = {}
+        settled = []
+        for pod in pods:
+            entry = _next(before.get(pod.key), pod, now_seconds=now_seconds, told=first)
+            if entry is None:
+                continue
+            due = pod.key in complete or now_seconds - entry.since_seconds >= SETTLED_SECONDS
+            if not entry.told and due and pod.key in known:
+                settled.append(pod)
+                entry = _Seen(pod, entry.holding, entry.since_seconds, told=True)
+            seen[pod.key] = entry
+        return PlacedPodsLog(seen), tuple(settled)
+
+
+def _next(before: _Seen | None, pod: PodUse, *, now_seconds: float, told: bool) -> _Seen | None:
+    if before is not None and before.pod is pod:
+        return before
+    holding = frozenset(
+        (one.name, block.resource, frozenset(block.ids)) for one in pod.containers for block in one.devices
+    )
+    if not holding:
+        return None
+    if before is not None and before.holding == holding:
+        return _Seen(pod, holding, before.since_seconds, before.told)
+    return _Seen(pod, holding, now_seconds, told)

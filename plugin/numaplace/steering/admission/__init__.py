@@ -1,0 +1,1 @@
+"""What a container under admission may hold, and what may still come."""

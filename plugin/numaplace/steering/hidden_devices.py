@@ -1,0 +1,74 @@
+"""Which devices are published without their NUMA nodes, and which of the offered ones a container is to get.
+
+The kubelet looks at a container, then works out which devices it offers for it, then asks us. Lists may
+arrive in between, and what was hidden when the offer was made may be shown again by the time of the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from numaplace.model.device import Device
+from numaplace.model.names import DeviceId
+from numaplace.steering.published_topology import is_mixed, looked_at
+
+LOOK_SECONDS = 1.0
+"""Longer than from the Topology Manager's look at a container to the question which devices it gets."""
+
+Hidden = Mapping[DeviceId, tuple[int, ...]]
+"""Device id -> the NUMA nodes that it is on and is not published with."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Devices of these NUMA nodes were hidden that had been shown; ``hidden`` are all that were, then."""
+
+    nodes: frozenset[int] = frozenset()
+    hidden: Hidden = field(default_factory=dict)
+    at_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class HiddenDevices:
+    """Of one resource. ``now`` is what is hidden now: decisions ask for it each time."""
+
+    now: Hidden = field(default_factory=dict)
+    _last: _Change = field(default_factory=_Change)
+
+    def published(
+        self,
+        real: Sequence[Device],
+        shown: Sequence[Device],
+        *,
+        withheld: frozenset[int],
+        now_seconds: float,
+    ) -> None:
+        """Note what is published: the devices as they are, and as they are shown, in the same order."""
+        before, self.now = self.now, _hidden(real, shown) if withheld else {}
+        newly = {node for one in self.now.keys() - before.keys() for node in self.now[one]}
+        if newly:
+            self._last = _Change(withheld & newly, self.now, now_seconds)
+
+    def mixes(self, available: Collection[DeviceId], must_include: Collection[DeviceId]) -> bool:
+        """Return whether hidden devices are offered beside shown ones (``is_mixed``)."""
+        return is_mixed(available, must_include, hidden=self.now)
+
+    def changed_since(self, seconds: float) -> bool:
+        """Return whether devices were hidden after this time that had been shown."""
+        return bool(self._last.nodes) and self._last.at_seconds > seconds
+
+    def looked_at(
+        self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
+    ) -> Collection[DeviceId]:
+        """Return the offered devices that the Topology Manager has chosen (``shaping.looked_at``)."""
+        # What is hidden now was so at the last change, too.
+        return looked_at(available, must_include, size, hidden=self._last.hidden, nodes=self._last.nodes)
+
+
+def _hidden(devices: Sequence[Device], published: Sequence[Device]) -> Hidden:
+    return {
+        real.id: real.nodes
+        for real, shown in zip(devices, published, strict=True)
+        if real.nodes and not shown.nodes
+    }

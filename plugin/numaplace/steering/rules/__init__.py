@@ -1,0 +1,1 @@
+"""When it cannot matter to any request where another one goes."""
