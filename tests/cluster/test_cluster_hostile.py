@@ -159,7 +159,7 @@ async def test_a_refusal_counts_whatever_its_body_is(pieces: Iterator[bytes]) ->
 async def test_the_reason_of_a_refusal_is_cut() -> None:
     body = b'{"message": "%b"}' % (b"why " * 1000)
     head = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(body)
-    outcome = await asked(iter([head + body]), SMALL)
+    outcome = await asked(iter([head + body]), Limits())
     assert str(outcome.error).startswith("GET /x: 403 why why")
     assert len(str(outcome.error)) < MAX_REASON_LENGTH + 100
 
@@ -177,17 +177,19 @@ def watched(text: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("pieces", "reason"),
+    ("pieces", "silence_seconds", "reason"),
     [
-        (endless(HEAD + b"\r\n{}\n", b"x" * 65536), "a line of more than"),
-        (watched(b"{}\n"), "ended the connection in the middle"),
-        (endless(HEAD + b"\r\n{}\n", b""), "did not answer in time"),
-        (endless(HEAD + b"\r\n{}\n", b"\n"), "did not answer in time"),
-        (endless(HEAD + b"\r\n{}\n", b"x"), "did not answer in time"),
+        (endless(HEAD + b"\r\n{}\n", b"x" * 65536), 10.0, "a line of more than"),
+        (watched(b"{}\n"), 10.0, "ended the connection in the middle"),
+        (endless(HEAD + b"\r\n{}\n", b""), 0.2, "did not answer in time"),
+        (endless(HEAD + b"\r\n{}\n", b"\n"), 0.2, "did not answer in time"),
+        (endless(HEAD + b"\r\n{}\n", b"x"), 0.2, "did not answer in time"),
     ],
     ids=["endless line", "cut off", "silent", "empty lines", "slow line"],
 )
-async def test_a_watch_is_bounded_line_by_line(pieces: Iterator[bytes], reason: str) -> None:
+async def test_a_watch_is_bounded_line_by_line(
+    pieces: Iterator[bytes], silence_seconds: float, reason: str
+) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         for number, piece in enumerate(pieces):
@@ -199,7 +201,7 @@ async def test_a_watch_is_bounded_line_by_line(pieces: Iterator[bytes], reason: 
     seen = []
     async with raw_server(answer) as url:
         with client_of(url, SMALL) as client, pytest.raises(PeerError, match=reason) as caught:
-            async with client.lines("/x", {}, silence_seconds=0.2) as lines:
+            async with client.lines("/x", {}, silence_seconds=silence_seconds) as lines:
                 seen += [line async for line in lines]
     assert caught.value.code == "UNAVAILABLE"
 
