@@ -13,10 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from numaplace.devices.files import names_in, read_text
-from numaplace.devices.malformed import MALFORMED_YAML
+from numaplace.reading.document import load_plain
 
 USUAL_FILE = Path("/var/lib/kubelet/config.yaml")
 
@@ -194,11 +192,11 @@ def _load(path: Path) -> dict[str, Any] | None:
     """Return the file's mapping; None when it cannot be read."""
     try:
         with path.open("rb") as stream:
-            parsed = yaml.safe_load(stream.read(_MAX_FILE_BYTES))
+            parsed = load_plain(stream.read(_MAX_FILE_BYTES))
     except OSError:
         return None
-    except MALFORMED_YAML as error:  # no UTF-8 is a ValueError, too
-        raise _RefusedError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise _RefusedError(f"{path} is not YAML: {error}") from error
     if not isinstance(parsed, dict) or parsed.get("kind") != "KubeletConfiguration":
         raise _RefusedError(f"{path} is no KubeletConfiguration")
     return parsed
