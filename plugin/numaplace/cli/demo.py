@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from numaplace.cli.console import Console, add_output_option
+from numaplace.cli.console import Console, add_output_option, command_parser
 from numaplace.cli.table import BOLD, paint, render_table
 from numaplace.model.ranges import ranges
 
@@ -24,15 +24,13 @@ The same four pods then arrive under each setting. The Topology Manager's policy
 
 def parser() -> ArgumentParser:
     """Return the command's parser."""
-    made = ArgumentParser(
-        prog="numaplace demo",
-        description="Starts a simulated NUMA node (a kubelet emulator on real gRPC sockets in a temporary\n"
+    made = command_parser(
+        "demo",
+        "Starts a simulated NUMA node (a kubelet emulator on real gRPC sockets in a temporary\n"
         "folder) and the real daemon against it, admits a handful of pods under each strategy,\n"
         "and shows where each landed and why, next to what the kubelet does alone.\n"
         "Needs no cluster and no root.",
         epilog="example: numaplace demo",
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add_output_option(made)
     return made

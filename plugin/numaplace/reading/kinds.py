@@ -7,14 +7,13 @@ a line of the file accept the same spellings.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-E = TypeVar("E", bound=StrEnum)
+E = TypeVar("E", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,9 @@ def integer(lowest: int, highest: int) -> Kind[int]:
     return Kind(f"a whole number from {lowest} to {highest}", parse, schema=schema)
 
 
-def choice(table: type[E], *, also: Mapping[str, E] | None = None, note: str = "") -> Kind[E]:
-    """Return the kind whose values are the enum's; ``also`` maps further spellings that are accepted."""
-    spellings: dict[str, E] = {member.value: member for member in table} | dict(also or {})
+def choice(table: Iterable[E], *, also: Mapping[str, E] | None = None, note: str = "") -> Kind[E]:
+    """Return the kind whose values are the table's; ``also`` maps further spellings that are accepted."""
+    spellings: dict[str, E] = {str(member): member for member in table} | dict(also or {})
 
     def parse(text: str) -> E:
         if text.lower() in _TRUTH:  # a template engine may write True where the user wrote on

@@ -39,20 +39,6 @@ EVICTION_SIGNALS = (
 _IDENTITY = ("apiVersion", "kind")
 
 
-def _named(names: Iterator[str] | tuple[str, ...]) -> Kind[str]:
-    known = tuple(names)
-
-    def parse(text: str) -> str:
-        if text not in known:
-            raise ValueError(f"not one of {known}")
-        return text
-
-    return Kind(", ".join(known), parse)
-
-
-CPU_POLICY = _named(tuple(CPU_POLICIES))
-MEMORY_POLICY = _named(tuple(MEMORY_POLICIES))
-
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%")
 
 
@@ -79,9 +65,9 @@ def read_kubelet(keys: Keys) -> KubeletSettings:
         topology_policy=keys.value("topologyManagerPolicy", choice(PolicyName), PolicyName.NONE),
         scope=keys.value("topologyManagerScope", choice(Scope), Scope.CONTAINER),
         topology_options=keys.texts("topologyManagerPolicyOptions", TEXT),
-        cpu_policy=keys.value("cpuManagerPolicy", CPU_POLICY, "none"),
+        cpu_policy=keys.value("cpuManagerPolicy", choice(CPU_POLICIES), "none"),
         cpu_options=keys.texts("cpuManagerPolicyOptions", TEXT),
-        memory_policy=keys.value("memoryManagerPolicy", MEMORY_POLICY, "None"),
+        memory_policy=keys.value("memoryManagerPolicy", choice(MEMORY_POLICIES), "None"),
         reserved_cpus=keys.value("reservedSystemCPUs", CPU_LIST, frozenset()),
         reserved_memory=tuple(_reservations(keys)),
         system_reserved=_reserved(keys, "systemReserved"),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from numaplace.model.device import Device
-from numaplace.model.names import HUGEPAGES_PREFIX, MEMORY, DeviceId, ResourceName
+from numaplace.model.names import MEMORY, DeviceId, ResourceName, is_memory
 from numaplace.reading.document import Items, Node, Scalar
 from numaplace.reading.keys import Keys
 from numaplace.reading.kinds import TEXT, integer
@@ -60,7 +60,7 @@ def _read_numa_node(keys: Keys) -> NumaNode:
     id_ = keys.required("id", NUMA_NODE, 0)
     cpus = keys.value("cpus", CPU_LIST, NO_CPUS)
     sizes = read_amounts(keys, also="memory, hugepages-<size>")
-    for name in [name for name in sizes if name != MEMORY and not name.startswith(HUGEPAGES_PREFIX)]:
+    for name in [name for name in sizes if not is_memory(name)]:
         keys.problem("a NUMA node has memory and hugepages only; devices have a list of their own", name=name)
         del sizes[name]
     hugepages = {name: size for name, size in sizes.items() if name != MEMORY}
