@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from numaplace.devices.files import names_in, read_text
+from numaplace.model.quantity import parse_quantity
 from numaplace.reading.document import load_plain
 
 USUAL_FILE = Path("/var/lib/kubelet/config.yaml")
@@ -182,7 +183,7 @@ def settings_of(document: Mapping[str, Any]) -> KubeletSettings:
         cpu_options={name: _plain(value) for name, value in _map(document, "cpuManagerPolicyOptions")},
         memory_policy=_text(document, "memoryManagerPolicy") or "None",
         reserved_cpus=reserved_cpus,
-        reserves_cpu=bool(reserved_cpus) or any(str(value).rstrip("m") not in ("", "0") for value in cpu),
+        reserves_cpu=bool(reserved_cpus) or any(map(_is_positive, cpu)),
         reserves_memory=bool(document.get("reservedMemory")),
         gates=gates,
     )
@@ -274,6 +275,13 @@ def _map(document: Mapping[str, Any], key: str) -> Iterator[tuple[str, Any]]:
 def _text(document: Mapping[str, Any], key: str) -> str:
     value = document.get(key)
     return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _is_positive(value: Any) -> bool:
+    try:
+        return parse_quantity(str(value)) > 0
+    except ValueError:
+        return False
 
 
 def _plain(value: Any) -> str:
