@@ -158,6 +158,6 @@ def test_cpu_lists(cpus):
 
 def test_cpu_list_ranges():
     assert parse_cpu_list("0-2, 5") == {0, 1, 2, 5}
-    for text in ("a", "1-", "-1", "3-1", "0-99999", "1--2"):
+    for text in ("a", "1-", "-1", "3-1", "0-99999", "1--2", "1 2"):
         with pytest.raises(ValueError, match=r"not a range|backwards"):
             parse_cpu_list(text)

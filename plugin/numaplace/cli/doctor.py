@@ -68,7 +68,7 @@ def main(argv: Sequence[str], console: Console) -> int:
 
 
 def reach_of(loaded: Loaded, *, file: Path | None, folder: Path | None) -> Reach:
-    """Return what to look at under a configuration; ``InputError`` if selectors are wrong."""
+    """Return what to look at under a configuration; ``InputError`` for a source of a later version."""
     config = loaded.config
     return Reach(
         config=config,

@@ -67,7 +67,7 @@ MAX_CPU = 4095
 
 def parse_cpu_list(text: str) -> frozenset[int]:
     """Return the CPUs of ``0-3, 8``; none for an empty text; ``ValueError`` otherwise."""
-    parts = filter(None, text.replace(" ", "").split(","))
+    parts = filter(None, map(str.strip, text.split(",")))
     return frozenset().union(*(parse_range(part, highest=MAX_CPU) for part in parts))
 
 
