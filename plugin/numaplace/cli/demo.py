@@ -52,15 +52,16 @@ async def _demo(console: Console, *, as_json: bool) -> int:
         async for run in demo:
             runs.append(run)
             if not as_json:
-                console.say(_run_table(run, colour=console.colour))
+                console.say(run_table(run, colour=console.colour))
     if as_json:
         console.say_json({"runs": [_run_document(run) for run in runs]})
     else:
-        console.say(_summary(runs, colour=console.colour))
+        console.say(summary(runs, colour=console.colour))
     return 0
 
 
-def _run_table(run: DemoRun, *, colour: bool) -> str:
+def run_table(run: DemoRun, *, colour: bool) -> str:
+    """Return where each pod landed under one setting, and why."""
     rows = []
     for landing in run.landings:
         first = (landing.pod.name, _request(landing), _nodes(landing))
@@ -73,7 +74,8 @@ def _run_table(run: DemoRun, *, colour: bool) -> str:
     return f"{paint(title, BOLD, colour=colour)}\n{table}\n"
 
 
-def _summary(runs: Sequence[DemoRun], *, colour: bool) -> str:
+def summary(runs: Sequence[DemoRun], *, colour: bool) -> str:
+    """Return the NUMA nodes of each pod under all settings, side by side."""
     headings = ("POD", "ASKED FOR", *(run.setting.title.replace(", ", ",\n") for run in runs))
     rows = [
         (column[0].pod.name, _request(column[0]), *(_nodes(landing) for landing in column))
