@@ -1,0 +1,44 @@
+"""How documents are written: short lines, and an index that names all of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_CHARACTERS = 120
+
+# Rewritten with the layers that it describes.
+UNWRAPPED = {"docs/architecture.md"}
+
+_FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+
+
+def markdown() -> Iterator[Path]:
+    """Every Markdown file of the repository."""
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name == ".github" or not name.startswith((".", "_"))]
+        yield from (Path(folder, name) for name in files if name.endswith(".md"))
+
+
+def too_long(text: str) -> list[str]:
+    """Lines above the limit, but for table rows, code blocks, images and lines without a space to break at."""
+    lines = _FENCED.sub("", text).splitlines()
+    breakable = (line for line in lines if not line.startswith(("|", "![")) and " " in line.strip())
+    return [line for line in breakable if len(line) > MOST_CHARACTERS]
+
+
+@pytest.mark.parametrize("document", sorted(markdown()), ids=lambda path: str(path.relative_to(ROOT)))
+def test_lines_are_short(document: Path) -> None:
+    if str(document.relative_to(ROOT)) not in UNWRAPPED:
+        assert too_long(document.read_text()) == []
+
+
+def test_the_index_names_every_document() -> None:
+    index = (ROOT / "docs/README.md").read_text()
+    linked = set(re.findall(r"\]\(([\w-]+\.md)", index))
+    assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
