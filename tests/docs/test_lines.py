@@ -26,7 +26,7 @@ def markdown() -> Iterator[Path]:
 
 
 def too_long(text: str) -> list[str]:
-    """Lines above the limit, but for table rows, code blocks, images and lines without a space to break at."""
+    """Lines above the limit, but for table rows, code blocks, images and lines without a space."""
     lines = _FENCED.sub("", text).splitlines()
     breakable = (line for line in lines if not line.startswith(("|", "![")) and " " in line.strip())
     return [line for line in breakable if len(line) > MOST_CHARACTERS]
