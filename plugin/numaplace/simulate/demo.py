@@ -35,7 +35,8 @@ from numaplace.simulate.story import (
     machine,
 )
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
+"""Only a daemon that hangs takes this long: one that ends is noticed at once."""
 CALL_SECONDS = 5.0
 RUNS_AT_A_TIME = 2
 """A run mostly waits for its daemon's start, which keeps one core busy."""
