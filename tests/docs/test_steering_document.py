@@ -18,9 +18,9 @@ from numaplace.daemon.steering.publisher import RECENT_SECONDS
 from numaplace.daemon.steering.status import SteeringStatus
 from numaplace.doctor.checks.steering import LASTING
 from numaplace.kubelet.config.model import MOST_NUMA_NODES
-from numaplace.prediction.request import REMEMBERED_REQUESTS
 from numaplace.state.ledger import GRANT_GRACE_SECONDS
 from numaplace.steering.decision import Reason
+from numaplace.steering.learned_requests import REMEMBERED_REQUESTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "steering.md").read_text()

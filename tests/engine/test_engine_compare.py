@@ -7,7 +7,7 @@ from enginecases import Case, hint, hint_of, load, section, topology_of
 from numaplace.engine.compare import Criteria, compare, criteria_for
 from numaplace.engine.hint import Hint
 from numaplace.engine.merge import ResourceHints, max_of_min_affinity_counts
-from numaplace.engine.numa import average_distance, closest
+from numaplace.engine.numa import average_distance
 from numaplace.engine.options import PolicyOptions
 from numaplace.engine.policy import single_node_hints
 from numaplace.model.mask import mask_of
@@ -42,9 +42,15 @@ def test_compare_names_the_rule(case: Case) -> None:
 
 @pytest.mark.parametrize("case", section("closest", "kubelet_compare.yaml"))
 def test_closest_as_upstream(case: Case) -> None:
-    masks = {name: mask_of(case[name]) for name in ("candidate", "current")}
-    topology = topology_of(case["distances"])
-    assert closest(topology, masks["candidate"], masks["current"]) == masks[case["winner"]]
+    current, candidate = (Hint(mask_of(case[name]), preferred=True) for name in ("current", "candidate"))
+    criteria = criteria_for(
+        topology_of(case["distances"]),
+        "restricted",
+        options=PolicyOptions(prefer_closest=True),
+        best_non_preferred=0,
+    )
+    verdict = compare(current, candidate, criteria)
+    assert ("candidate" if verdict.candidate_wins else "current") == case["winner"]
 
 
 @pytest.mark.parametrize("case", section("average_distance", "kubelet_compare.yaml"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numaplace.engine.compare import compare, criteria_for
 from numaplace.engine.hint import Hint
 from numaplace.engine.merge import ProvidersHints
-from numaplace.engine.numa import average_distance, closest, narrowest
+from numaplace.engine.numa import average_distance
 from numaplace.engine.options import PolicyName, PolicyOptions
 from numaplace.engine.policy import POLICIES
 from numaplace.engine.score import aggregate, utilization_score
@@ -76,17 +76,6 @@ def test_without_a_strategy_the_pick_is_the_kubelets(
     expected = _fold(hints, topology=topology, policy=policy, options=options, best=best)
     assert (selection.chosen if selection else None) == expected
     assert selection is None or (selection.structural == expected and not selection.score_decided)
-
-
-@given(st.integers(1, 2**NODES - 1), st.integers(1, 2**NODES - 1), topologies, st.booleans())
-def test_preferred_hints_compare_as_narrowest_and_closest(
-    a: int, b: int, topology: NumaTopology, prefer_closest: bool
-) -> None:
-    options = PolicyOptions(prefer_closest=prefer_closest)
-    criteria = criteria_for(topology, "restricted", options=options, best_non_preferred=0)
-    current, candidate = Hint(a, preferred=True), Hint(b, preferred=True)
-    winner = candidate if compare(current, candidate, criteria).candidate_wins else current
-    assert winner.mask == (closest(topology, a, b) if prefer_closest else narrowest(a, b))
 
 
 @given(merged, merged, topologies, options_of, best_counts)

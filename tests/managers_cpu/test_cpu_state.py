@@ -64,7 +64,6 @@ def test_what_init_containers_left_is_forgotten_when_another_pod_comes() -> None
     state = admit(SINGLE_SOCKET, SINGLE_SOCKET.initial_state(), first)
     assert state.reusable(first.uid)
     assert not admit(SINGLE_SOCKET, state, second).reusable(first.uid)
-    assert not state.restarted().reusable(first.uid)
 
 
 def test_a_container_that_has_cpus_keeps_them() -> None:

@@ -17,10 +17,9 @@ from cpu_cases import (
     state_of,
 )
 from numaplace.engine.hint import Hint
-from numaplace.errors import AllocationError, InputError
+from numaplace.errors import AllocationError
 from numaplace.managers.cpu.assignment import take_by_topology_packed
 from numaplace.managers.cpu.bits import bits_of, cpu_list, cpus_of
-from numaplace.managers.cpu.checkpoint import start_with
 from numaplace.managers.cpu.distribution import take_by_topology_distributed
 from numaplace.managers.cpu.state import CpuState
 from numaplace.managers.cpu.topology import CpuDetail, CpuTopology
@@ -103,18 +102,6 @@ def test_hints_are_upstreams(case: Case) -> None:
         assert [(",".join(map(str, nodes_of(hint.mask or 0))), hint.preferred) for hint in offered] == list(
             expected.items()
         )
-
-
-@pytest.mark.parametrize("case", load("start.yaml"), ids=name_of)
-def test_the_kubelet_starts_or_refuses_to(case: Case) -> None:
-    policy, state = policy_of(case, TOPOLOGIES[case["topology"]]), state_of(case)
-    if "refused" in case:
-        with pytest.raises(InputError, match=case["refused"]):
-            start_with(policy, state)
-        return
-    started = start_with(policy, state)
-    assert cpu_list(started.default_bits) == case["becomes"]
-    assert started.assigned == state.assigned
 
 
 @pytest.mark.parametrize("case", load("public.yaml"), ids=name_of)

@@ -19,7 +19,7 @@ from numaplace.managers.memory.hints import Hints
 from numaplace.managers.memory.machine import MachineMemory, MemoryTable, NodeMemory, machine_memory
 from numaplace.managers.memory.reuse import Assigned
 from numaplace.managers.pod import Container, Pod
-from numaplace.model.names import CPU, MEMORY, ResourceName
+from numaplace.model.names import CPU, ResourceName
 from numaplace.model.podresources import MemoryBlock
 
 CASES = Path(__file__).parent.parent / "cases" / "managers_memory"
@@ -120,7 +120,3 @@ def common_hints(hints: Hints) -> str:
     texts = {hint_texts(of_type) for of_type in hints.values()}
     assert len(texts) <= 1
     return texts.pop() if texts else ""
-
-
-def used_bytes(machine: MachineMemory, type_: ResourceName = MEMORY) -> dict[int, int]:
-    return {id_: node.table(type_).reserved for id_, node in machine.nodes.items()}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from memory_cases import one_container_pod, used_bytes
+from memory_cases import one_container_pod
 from numaplace.engine.hint import Hint
-from numaplace.managers.device_manager import ContainerKind, PodUid
-from numaplace.managers.memory.lifecycle import container_created, release_stale
+from numaplace.managers.device_manager import PodUid
 from numaplace.managers.memory.machine import machine_memory
 from numaplace.managers.memory.policies import MEMORY_POLICIES
 from numaplace.managers.memory.static import StaticMemoryPolicy, static_policy
@@ -78,26 +77,6 @@ def test_allocatable_is_without_reserved_memory_and_hugepages() -> None:
         for node in (0, 1)
         for type_, size in ((PAGES, 8 * GI), (MEMORY, 128 * GI))
     )
-
-
-def test_init_memory_comes_free_when_the_app_starts() -> None:
-    one = policy()
-    sizes = {CPU: 1000, MEMORY: 8 * GI}
-    init = Container("init", requests=sizes, limits=sizes, kind=ContainerKind.INIT)
-    smaller = {CPU: 1000, MEMORY: 2 * GI}
-    app = Container("app", requests=smaller, limits=smaller)
-    pod = Pod(PodUid("p"), "n", "p", (app,), (init,))
-    state = one.initial_state()
-    for container in pod.in_order:
-        state = one.allocate(state, pod, container, affinity=Hint(1, preferred=True))
-    assert used_bytes(state.machine) == {0: 8 * GI, 1: 0}
-    assert [block.size_bytes for block in one.blocks(state, pod.uid, "init")] == [6 * GI]
-    state = container_created(one, state, pod=pod, container=init)
-    assert used_bytes(state.machine) == {0: 8 * GI, 1: 0}
-    state = container_created(one, state, pod=pod, container=app)
-    assert used_bytes(state.machine) == {0: 2 * GI, 1: 0}
-    assert release_stale(one, state, active={pod.uid: ["app", "init"]}) == state
-    assert used_bytes(release_stale(one, state, active={}).machine) == {0: 0, 1: 0}
 
 
 @pytest.mark.parametrize("mask", [None, 1])

@@ -14,7 +14,6 @@ from memory_cases import hint_texts, in_type_order, load, to_assigned, to_machin
 from numaplace.engine.hint import Hint
 from numaplace.errors import AllocationError, InputError
 from numaplace.managers.device_manager import PodUid
-from numaplace.managers.memory.lifecycle import container_created, release_stale
 from numaplace.managers.memory.machine import machine_memory
 from numaplace.managers.memory.policies import MEMORY_POLICIES, MemoryPolicy
 from numaplace.managers.memory.requests import pod_requests
@@ -28,10 +27,7 @@ HUGEPAGES = ResourceName("hugepages-1Gi")
 def start(row: Mapping[str, Any]) -> tuple[MemoryPolicy, MemoryState]:
     machine = to_machine(row["machine"])
     policy = MEMORY_POLICIES[row.get("policy", "Static")](machine)
-    state = MemoryState(machine, assigned=to_assigned(row.get("assigned", {})))
-    if "active" in row:
-        state = release_stale(policy, state, active=row["active"])
-    return policy, state
+    return policy, MemoryState(machine, assigned=to_assigned(row.get("assigned", {})))
 
 
 def allocate(policy: MemoryPolicy, state: MemoryState, row: Mapping[str, Any]) -> MemoryState:
@@ -45,19 +41,11 @@ def allocate(policy: MemoryPolicy, state: MemoryState, row: Mapping[str, Any]) -
 def play(row: Mapping[str, Any]) -> MemoryState:
     policy, state = start(row)
     match row["do"]:
-        case "release_stale":
-            return state
         case "remove":
             uid, name = row["remove"]
             return policy.remove(state, PodUid(uid), name)
         case "allocate":
             return allocate(policy, state, row)
-        case "allocate_and_create":
-            state = allocate(policy, state, row)
-            pod = to_pod(row["pod"])
-            for container in pod.in_order:
-                state = container_created(policy, state, pod=pod, container=container)
-            return state
     pytest.fail(f"unknown case {row['do']}")
 
 

@@ -12,7 +12,7 @@ from numaplace.model.device import Device
 from numaplace.model.names import CPU, MEMORY, DeviceId
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
 from numaplace.prediction.model import cpu_policy_from, memory_policy_from
-from numaplace.prediction.request import Request, SeenRequests, seen_requests
+from numaplace.prediction.request import Request, seen_requests
 from numaplace.prediction.state import DeviceGroup, StateUnknown, state_of
 from numaplace.state.snapshot import build_snapshot
 from numaplace.steering.published_topology import published
@@ -143,17 +143,6 @@ def test_requests_of_pods():
     pods = [held("p", first, second), held("q", first, second), held("r", ContainerUse("c"))]
     assert seen_requests(pods) == (Request.of({GPU: 2, CPU: 2, MEMORY: 3 * GIB}, {VF: 1}),)
     assert [len(seen_requests(pods)[0].units(scope)) for scope in (Scope.CONTAINER, Scope.POD)] == [2, 1]
-
-
-def test_seen_requests_are_remembered_once_and_only_of_complete_pods():
-    one, other = (ContainerUse("c", (DeviceBlock(name, (DeviceId("d"),)),)) for name in (GPU, VF))
-    pods = [held("p", one), held("q", other)]
-    seen = SeenRequests().observed(pods, {("default", "p")})
-    assert seen.requests == (Request.of({GPU: 1}),)
-    assert seen.observed(pods, {("default", "p")}) is seen
-    seen = seen.observed(pods, {("default", "p"), ("default", "q")})
-    assert seen.requests == (Request.of({GPU: 1}), Request.of({VF: 1}))
-    assert seen.observed([], set()).requests == seen.requests
 
 
 def test_only_free_healthy_devices_of_withheld_nodes_show_no_topology():

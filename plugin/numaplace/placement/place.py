@@ -188,8 +188,3 @@ def _choose_mask(
         together,
         union_of(counts),
     )
-
-
-def _follows(mask: int, held: int) -> bool:
-    """Whether the mask keeps a container on the nodes that it is on: inside them, or around all of them."""
-    return held in (0, mask & held) or mask & held == mask

@@ -12,14 +12,13 @@ pods ask for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from numaplace.managers.admission import Scope
 from numaplace.managers.device_manager import PodUid
 from numaplace.managers.pod import Container, Pod
-from numaplace.model.names import CPU, MEMORY, PodKey, ResourceName, is_memory
+from numaplace.model.names import CPU, MEMORY, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, PodUse, ids_by_resource
 
 Amounts = tuple[tuple[ResourceName, int], ...]
@@ -27,9 +26,6 @@ Amounts = tuple[tuple[ResourceName, int], ...]
 
 REQUEST_UID = PodUid("numaplace.request")
 """No pod of a real kubelet has this UID."""
-
-REMEMBERED_REQUESTS = 50
-"""Distinct requests that ``SeenRequests`` keeps, those seen last: old mixes of workloads should fade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +101,3 @@ def _held_by(container: ContainerUse) -> Amounts:
     for memory in container.memory:
         held[memory.type] += memory.size_bytes
     return _amounts(held)
-
-
-@dataclass(frozen=True, slots=True)
-class SeenRequests:
-    """The distinct requests of the pods seen last, newest last; ``observed`` gives the next value."""
-
-    requests: tuple[Request, ...] = ()
-    _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
-
-    def observed(self, pods: Sequence[PodUse], complete: AbstractSet[PodKey]) -> SeenRequests:
-        """Note the listed pods that are done with admission: others show a part of their request only."""
-        new = frozenset(complete) - self._noted
-        noted = self._noted & complete
-        if not new and len(noted) == len(self._noted):
-            return self
-        found = seen_requests(sorted((pod for pod in pods if pod.key in new), key=lambda pod: pod.key))
-        kept = [one for one in self.requests if one not in found]
-        return SeenRequests((*kept, *found)[-REMEMBERED_REQUESTS:], noted | new)

@@ -11,7 +11,10 @@ from numaplace.model.names import PodKey
 from numaplace.model.podresources import PodUse
 from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.pod_request import managed_part, request_of
-from numaplace.prediction.request import REMEMBERED_REQUESTS, Request, seen_requests
+from numaplace.prediction.request import Request, seen_requests
+
+REMEMBERED_REQUESTS = 50
+"""Distinct requests that ``LearnedRequests`` keeps, those seen last: old mixes of workloads should fade."""
 
 
 @dataclass(frozen=True, slots=True)

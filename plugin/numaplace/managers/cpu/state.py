@@ -87,7 +87,3 @@ class CpuState:
             if other[0] == key[0]:
                 released &= ~bits
         return replace(self, default_bits=self.default_bits | released, assigned_bits=remaining)
-
-    def restarted(self) -> CpuState:
-        """Return what is left after a restart of the kubelet: the checkpoint."""
-        return replace(self, reuse_pod=None, reuse_bits=0)

@@ -16,13 +16,14 @@ from numaplace.model.names import ResourceName
 from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.pod_request import amounts_of, request_of
 from numaplace.prediction.predict import predict
-from numaplace.prediction.request import REMEMBERED_REQUESTS, Request
+from numaplace.prediction.request import Request
 from numaplace.prediction.state import DeviceGroup, DeviceGroups, SteeringState
 from numaplace.simulate.scenario.records import KubeletSettings, PlacementSettings
 from numaplace.simulate.simulator.managers import Managers
 from numaplace.simulate.simulator.node import SimulatedNode
 from numaplace.simulate.simulator.results import Steered
 from numaplace.steering.choose import SteeringSettings, choose
+from numaplace.steering.learned_requests import REMEMBERED_REQUESTS
 
 
 class Steering:
