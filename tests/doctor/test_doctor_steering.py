@@ -160,8 +160,6 @@ def test_reasons_that_pass_are_no_trouble(code: str) -> None:
         ("policy-unknown", "nodes/proxy"),
         ("several-sizes", "steering.mode: always"),
         ("requests-unknown", "steering.requests"),
-        ("unknown-requests-may-span", "steering.requests"),
-        ("no-dominant-node", "steering.requests"),
         ("nothing-steerable", "numaplace's resources"),
         ("failed", "report"),
     ],

@@ -180,20 +180,6 @@ def test_no_known_request_comes_off_worse():
     assert steered > 90
 
 
-def test_no_unknown_request_comes_off_worse():
-    steered = 0
-    for seed in range(600):
-        machine, requests, settings = case(seed, even=seed % 5 > 0)
-        node = machine.hardware.steering_node()
-        decision = choose(node, machine.states(), [], settings=settings)
-        if decision.withheld:
-            steered += 1
-            first, last = next(iter(machine.tables)), list(machine.tables)[-1]
-            every = [Request.of({first: size, last: other}) for size in range(1, 13) for other in (0, 1, 3)]
-            assert_not_worse(machine, [*requests, *every], decision.withheld)
-    assert steered > 20
-
-
 @settings(max_examples=250, deadline=None)
 @given(hardware(), FILLS, REQUESTS, st.data(), STRATEGIES)
 def test_the_fast_prediction_is_the_plain_one(hardware, fills, request, data, wanted):

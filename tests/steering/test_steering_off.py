@@ -71,9 +71,8 @@ def test_an_unknown_state():
     ]
 
 
-@pytest.mark.parametrize("requests", [[ONE], []])
-def test_nothing_to_gain_on_an_empty_node(requests):
-    decision = choose(HARDWARE.steering_node(), Machine(HARDWARE).states(), requests, settings=ALWAYS)
+def test_nothing_to_gain_on_an_empty_node():
+    decision = choose(HARDWARE.steering_node(), Machine(HARDWARE).states(), [ONE], settings=ALWAYS)
     assert reasons(decision) == [Reason.NOTHING_TO_GAIN]
 
 
@@ -95,9 +94,6 @@ def test_resources_of_different_strategies_in_one_request():
     both = request(gpu=1, vf=1)
     decision = choose(HARDWARE.steering_node(), used().states(), [both], settings=settings)
     assert reasons(decision) == [Reason.MIXED_STRATEGIES]
-    assert reasons(choose(HARDWARE.steering_node(), used().states(), [], settings=settings)) == [
-        Reason.MIXED_STRATEGIES
-    ]
 
 
 def test_two_sizes_that_are_wanted_on_different_nodes():
@@ -111,9 +107,9 @@ def test_two_sizes_that_are_wanted_on_different_nodes():
     assert {decision.refusals[0].request, decision.refusals[0].other} == {small, large}
 
 
-@pytest.mark.parametrize("strategy", [Strategy.LEAST_ALLOCATED, Strategy.MOST_ALLOCATED])
-def test_unknown_requests_may_be_of_several_sizes(strategy):
-    settings = replace(SETTINGS, strategy=strategy)
+@pytest.mark.parametrize("always", [False, True])
+def test_without_known_requests(always):
+    settings = replace(SETTINGS, always=always)
     decision = choose(HARDWARE.steering_node(), used().states(), [], settings=settings)
     assert reasons(decision) == [Reason.REQUESTS_UNKNOWN]
 
@@ -126,20 +122,6 @@ def test_several_sizes_in_words():
         "example.com/gpu: several sizes, {example.com/gpu: 1} and {example.com/gpu: 2}: where one goes "
         "decides what else fits",
     ]
-
-
-@pytest.mark.parametrize("policy", [PolicyName.BEST_EFFORT, PolicyName.RESTRICTED])
-def test_unknown_requests_that_may_span_nodes(policy):
-    hardware = replace(HARDWARE, policy=policy)
-    decision = choose(hardware.steering_node(), used(hardware).states(), [], settings=ALWAYS)
-    assert reasons(decision) == [Reason.MAY_SPAN]
-
-
-def test_unknown_requests_without_a_node_that_is_best_in_everything():
-    machine = used()
-    machine.create("q", request(vf=1), withheld={VF: frozenset({0})})
-    decision = choose(HARDWARE.steering_node(), machine.states(), [], settings=ALWAYS)
-    assert reasons(decision) == [Reason.NOT_DOMINANT]
 
 
 def test_every_reason_has_words():

@@ -88,16 +88,6 @@ def test_most_allocated_with_one_request_is_the_keps(policy, size):
         assert play(hardware, requests, known=requests, strategy=MOST, seed=seed)[0]
 
 
-def test_unknown_requests_are_spread_over_equal_nodes():
-    nodes = 4
-    hardware = Hardware(nodes, (64,) * nodes, (256,) * nodes, {GPU: per_node(*[8] * nodes)})
-    requests = [request(gpu=size, cpu=4 * size, memory=8 * size) for size in (1, 2, 4)]
-    for seed in range(3):
-        same, moved = play(hardware, requests, known=[], seed=seed, always=True)
-        assert same
-        assert moved > 0
-
-
 def test_a_request_over_several_numa_nodes_is_steered_too():
     hardware = Hardware(4, (), (), {GPU: per_node(2, 2, 2, 2)}, policy=PolicyName.RESTRICTED)
     machine, pair = Machine(hardware), request(gpu=3)

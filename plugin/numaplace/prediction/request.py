@@ -1,7 +1,6 @@
 """Request requests: what pods may ask for, as far as NUMA placement is concerned.
 
-Sources are values: requests that the configuration declares, and those of pods seen on the node. Where
-neither is known, ``any_request`` takes over (``choose``).
+Sources are values: requests that the configuration declares, and those of pods seen on the node.
 
 Assumed of every request: whole exclusive CPUs and memory are those of a Guaranteed pod without init
 containers. A request without CPUs and memory is a pod that asks for devices only. Memory that is not named

@@ -28,11 +28,9 @@ from numaplace.prediction.demand import Demand, demand_of
 from numaplace.prediction.forecast import Budget, Forecast, OutOfBudgetError
 from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.predict import Withheld
-from numaplace.prediction.preferred_masks import PreferredMasks
 from numaplace.prediction.request import Request
 from numaplace.prediction.state import StateUnknown, SteeringState
 from numaplace.steering.decision import Reason, Refusal, RequestForecast, SteeringDecision
-from numaplace.steering.rules.any_request import AnyRequest
 from numaplace.steering.rules.dominance import Dominance
 from numaplace.steering.rules.interchangeable import InterchangeableRequests
 from numaplace.steering.search import NO_HEADROOM, Headroom, Search
@@ -48,9 +46,9 @@ class SteeringSettings:
     """What is wanted.
 
     ``strategies`` overrides ``strategy`` for single resources. ``headroom`` has to stay free on a wanted
-    node. ``always`` follows the strategy also with requests that are not interchangeable, and before any is
-    known; each decision by itself is then still harmless, but not all of them together. More than
-    ``max_predictions`` of work, and nothing is withheld.
+    node. ``always`` follows the strategy also with requests that are not interchangeable; each decision by
+    itself is then still harmless, but not all of them together. More than ``max_predictions`` of work, and
+    nothing is withheld.
     """
 
     strategy: Strategy = Strategy.NONE
@@ -78,29 +76,32 @@ def choose(
     """Return the withheld set for the next admission. Equal arguments give equal decisions; nothing raises.
 
     ``states`` are those that the node may be in then, the likeliest first (``state_of``, ``completions``):
-    the strategy is followed in the first one, no request comes off worse in any. ``requests`` are all that
-    may arrive; none means that anything may. ``kept`` are NUMA nodes on which a container under admission may
-    still be given devices of a resource: they stay exposed. ``certain``: no other requests may arrive. If
-    they may, and the policy refuses what it does not align, a set has to be right for any request as well. Of
-    sets for known requests that do as well, one near to ``preferring`` is taken.
+    the strategy is followed in the first one, no request comes off worse in any. ``requests`` are all that may
+    arrive; without any nothing is withheld. ``kept`` are NUMA nodes on which a container under admission may
+    still be given devices of a resource: they stay exposed. ``certain``: no other requests may arrive. If they
+    may, and the policy refuses what it does not align, a set has to be right for any request as well. Of sets
+    for known requests that do as well, one near to ``preferring`` is taken.
     """
-    off = _off(node, states, settings)
+    off = _off(node, states, requests, settings)
     if off is not None or isinstance(states, StateUnknown):
         return SteeringDecision(refusals=(off,) if off else ())
     steering = _Steering(
         node, states, settings, kept=kept or {}, preferring=preferring or {}, certain=certain
     )
     try:
-        return steering.for_any_request() if not requests else steering.for_requests(requests)
+        return steering.for_requests(requests)
     except OutOfBudgetError:
         what = f"more than {settings.max_predictions} predictions"
         return SteeringDecision(refusals=(Refusal(Reason.TOO_MANY, what=what),))
 
 
 def _off(
-    node: KubeletModel, states: Sequence[SteeringState] | StateUnknown, settings: SteeringSettings
+    node: KubeletModel,
+    states: Sequence[SteeringState] | StateUnknown,
+    requests: Sequence[Request],
+    settings: SteeringSettings,
 ) -> Refusal | None:
-    """Return why steering is off on this node, if it is."""
+    """Return why nothing can be withheld, if that is so whatever is free."""
     if settings.strategies_of(node.steerable) <= {Strategy.NONE}:
         return Refusal(Reason.NO_STRATEGY)
     if len(node.topology.nodes) < 2:
@@ -122,7 +123,7 @@ def _off(
         return Refusal(Reason.STATE_UNKNOWN, what=what)
     if not node.steerable & states[0].devices.keys():
         return Refusal(Reason.NOTHING_STEERABLE)
-    return None
+    return None if requests else Refusal(Reason.REQUESTS_UNKNOWN)
 
 
 def _has_memory_group(state: SteeringState) -> bool:
@@ -151,28 +152,6 @@ class _Steering:
         self._budget = Budget(settings.max_predictions)
         self._outlooks: dict[Strategy, list[Forecast]] = {}
         self._interchange: InterchangeableRequests | None = None
-
-    def for_any_request(self) -> SteeringDecision:
-        """Decide where nothing is known of the requests."""
-        ours = self._node.steerable & self._states[0].devices.keys()
-        strategy = self._strategy_of(ours)
-        if isinstance(strategy, Refusal):
-            return SteeringDecision(refusals=(strategy,))
-        if not self._settings.always:
-            return SteeringDecision(refusals=(Refusal(Reason.REQUESTS_UNKNOWN, frozenset(ours)),))
-        if len(self._states) > 1:
-            what = "with unknown requests it is not known what the container under admission takes"
-            return SteeringDecision(refusals=(Refusal(Reason.STATE_UNKNOWN, what=what),))
-        found = AnyRequest(
-            self._node,
-            self._states[0],
-            PreferredMasks(self._node, self._states[0]),
-            self._strategic(strategy),
-            self._kept,
-            self._settings.headroom,
-            self._budget,
-        ).run()
-        return self._decision([found], [])
 
     def for_requests(self, requests: Sequence[Request]) -> SteeringDecision:
         """Decide for the known requests."""
@@ -217,7 +196,7 @@ class _Steering:
         if not self._any_request:
             return False
         nodes = [Dominance(self._node, one.state, one.tables) for one in forecasts]
-        return not all(one.may_span() is None and one.right_for_any(withheld) for one in nodes)
+        return not all(not one.may_span() and one.right_for_any(withheld) for one in nodes)
 
     def _clash(
         self, forecast: Forecast, requests: Sequence[Request], demands: Sequence[Demand]

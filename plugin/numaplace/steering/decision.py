@@ -34,8 +34,6 @@ class Reason(StrEnum):
     KUBELET_STARTED = "kubelet-just-started"
     FAILED = "failed"
     TOO_MANY = "too-many"
-    MAY_SPAN = "unknown-requests-may-span"
-    NOT_DOMINANT = "no-dominant-node"
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,7 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     Reason.NOTHING_STEERABLE: lambda _: "no known request is for one of numaplace's devices",
     Reason.MIXED_STRATEGIES: lambda _: "requests name resources of different strategies together",
     Reason.SEVERAL_SIZES: _several_sizes,
-    Reason.REQUESTS_UNKNOWN: lambda _: (
-        "no request is known, and pods of several sizes may come: declare steering.requests"
-    ),
+    Reason.REQUESTS_UNKNOWN: lambda _: "no request is known: declare steering.requests",
     Reason.OTHERS_MAY_COME: lambda _: (
         "the requests are learnt, and one that was not seen yet could be refused: declare steering.requests"
     ),
@@ -117,13 +115,6 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     ),
     Reason.FAILED: lambda one: f"the last attempt failed: {one.what}",
     Reason.TOO_MANY: lambda one: f"too much to predict: {one.what}",
-    Reason.MAY_SPAN: lambda _: (
-        "no request is known, and under this policy one may span NUMA nodes: declare steering.requests"
-    ),
-    Reason.NOT_DOMINANT: lambda _: (
-        "no request is known, and no NUMA node is as good as every other one for all requests: "
-        "declare steering.requests"
-    ),
 }
 
 

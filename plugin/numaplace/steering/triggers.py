@@ -94,8 +94,7 @@ def grant_decision(
     found = possible_holdings_of(snapshot, grant)
     spec = _spec_request(node, grant)
     own = requests.requests if spec is None else (spec,)
-    # With no request known, a set has to be right for any: then one state has to cover all that may come.
-    states = states_to_come(node, state, found, requests=own if requests.requests else ())
+    states = states_to_come(node, state, found, requests=own)
     certain = requests.certain or spec is not None
     if not certain and node.refuses:
         # It may be of another request, and take more.

@@ -20,7 +20,6 @@ COME_AND_GO = frozenset(
         Reason.UNSAFE,
         Reason.HEADROOM,
         Reason.UNDER_ADMISSION,
-        Reason.NOT_DOMINANT,
     }
 )
 """Reasons that follow from what pods hold just now: metrics and ``/steering`` show them."""

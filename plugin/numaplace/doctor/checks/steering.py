@@ -41,8 +41,6 @@ LASTING = {
     "and single-numa-node only while the daemon watches the API server",
     Reason.OTHERS_MAY_COME: _DECLARE,
     Reason.TOO_MANY: "name fewer requests in steering.requests",
-    Reason.MAY_SPAN: _DECLARE,
-    Reason.NOT_DOMINANT: _DECLARE,
     Reason.FAILED: "the daemon's log says what went wrong in steering; report what looks like a bug",
 }
 """Reasons that do not pass with the next pod, and what to do about them. The others need nothing."""

@@ -103,9 +103,9 @@ def states_to_come(
 ) -> tuple[SteeringState, ...]:
     """Return the states that the next admission may find, the likeliest first.
 
-    ``state`` counts the grant. Where the container is of no known request, what it still takes is unknown,
-    and so is what is left on its nodes (``SteeringState.unsettled``); on all nodes if its own are not known.
-    With requests known, the last ones are those where the admission fails and all is given back.
+    ``state`` counts the grant. Where the container is of no known request, what it still takes is unknown, and
+    so is what is left on its nodes (``SteeringState.unsettled``); on all nodes if its own are not known.
+    The last ones are those where the admission fails and all is given back.
     """
     states: list[SteeringState] = []
     for reading in found:
@@ -116,9 +116,8 @@ def states_to_come(
     if not states:
         unsettled = _unsettled(node, found)
         states.append(replace(state, unsettled=unsettled))
-    if requests:
-        undone = (replace(_undone(state, reading), unsettled=unsettled) for reading in found)
-        states.extend(one for one in undone if one not in states)
+    undone = (replace(_undone(state, reading), unsettled=unsettled) for reading in found)
+    states.extend(one for one in undone if one not in states)
     return tuple(states)
 
 

@@ -3,7 +3,7 @@
 Take a node x that shows, of every device resource, at least as many free devices as there are free on node s,
 and has as many exclusive CPUs and as much of every memory type. What s can hold x can hold, also where the
 amounts are those of a whole pod: sums are compared just the same. x shows what it has, so the kubelet finds
-it wherever it would have found s (``any_request`` goes through the policies one by one).
+it wherever it would have found s.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.predict import Withheld
 from numaplace.prediction.preferred_masks import PreferredMasks
 from numaplace.prediction.state import DeviceGroups, SteeringState
-from numaplace.steering.decision import Reason, Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +42,20 @@ class Dominance:
         if isinstance(self.node.memory, StaticMemoryPolicy):
             yield from sorted(self.node.memory.capacity.sums)
 
-    def may_span(self) -> Refusal | None:
-        """Return why a request may be admitted on several nodes, which no comparison of nodes covers."""
+    def may_span(self) -> bool:
+        """Return whether a request may be admitted on several nodes, which no comparison of nodes covers."""
         if self.node.policy == PolicyName.SINGLE_NUMA_NODE:
-            return None
+            return False
         cpu = self.node.cpu
         by_socket = isinstance(cpu, StaticCpuPolicy) and cpu.options.align_by_socket
         if self.node.policy != PolicyName.RESTRICTED or by_socket:
-            return Refusal(Reason.MAY_SPAN)
+            return True
         for resource in self.ours:
             groups = self.state.devices[resource]
             most = max(_touching(groups, node, "total") for node in self.node.topology.nodes)
             if sum(group.free for group in groups if group.mask) > most:
-                return Refusal(Reason.MAY_SPAN, frozenset((resource,)))
-        return None
+                return True
+        return False
 
     def covers(self, x: int, others: Iterable[int], withheld: Withheld) -> bool:
         """Return whether x, as the set leaves it, is as good as each other node, and as x without it."""
