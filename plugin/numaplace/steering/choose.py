@@ -31,7 +31,7 @@ from numaplace.prediction.predict import Withheld
 from numaplace.prediction.request import Request
 from numaplace.prediction.state import StateUnknown, SteeringState
 from numaplace.steering.decision import Reason, Refusal, RequestForecast, SteeringDecision
-from numaplace.steering.rules.dominance import Dominance
+from numaplace.steering.rules.dominance import right_for_any
 from numaplace.steering.rules.interchangeable import InterchangeableRequests
 from numaplace.steering.search import NO_HEADROOM, Headroom, Search
 
@@ -193,10 +193,9 @@ class _Steering:
 
     def _may_be_wrong(self, withheld: Withheld, forecasts: Sequence[Forecast]) -> bool:
         """Return whether a request of a request that is not known could come off worse."""
-        if not self._any_request:
-            return False
-        nodes = [Dominance(self._node, one.state, one.tables) for one in forecasts]
-        return not all(not one.may_span() and one.right_for_any(withheld) for one in nodes)
+        return self._any_request and not all(
+            right_for_any(self._node, one.state, one.tables, withheld) for one in forecasts
+        )
 
     def _clash(
         self, forecast: Forecast, requests: Sequence[Request], demands: Sequence[Demand]
