@@ -16,7 +16,6 @@ from numaplace.model.topology import NumaTopology
 from numaplace.state.admission import UNKNOWN, AdmissionLog, held_nodes
 from numaplace.state.attribution import Attribution, Specs, attribute, attributed_nodes, may_still_ask
 from numaplace.state.companions import CompanionLog
-from numaplace.state.ended_pods import EndedPodsLog
 from numaplace.state.ledger import Grant, Ledger
 from numaplace.state.pod_totals import ContributionCache
 from numaplace.state.snapshot import Snapshot, build_snapshot
@@ -71,7 +70,6 @@ class NodeState:
         self._quiet = StabilityLog()
         self._requests = CompanionLog()
         self._unlisted = UnlistedLog()
-        self._ended = EndedPodsLog()
         self._devices: dict[ResourceName, Mapping[DeviceId, Device]] = {}
         self._observation: Observation | None = None
         self._snapshot: Snapshot | None = None
@@ -87,7 +85,6 @@ class NodeState:
             observation.pods, now_seconds=observation.taken_at_seconds, cache=self._cache
         )
         self._unlisted = self._unlisted.observed(self._cache.totals(observation.pods).devices)
-        self._ended = self._ended.observed(observation.pods)
         self._admissions = self._admissions.observed(observation.pods)
         self._requests = self._requests.observed(observation.pods, self._admissions.complete)
         self._quiet = self._quiet.observed(
@@ -156,16 +153,6 @@ class NodeState:
                 found[resource] = found.get(resource, frozenset()) | left
         return found
 
-    def ended(self, terminal: Collection[PodKey]) -> None:
-        """Note the pods that have ended, whenever the API server has told of one."""
-        seen = self._observation
-        self._ended = self._ended.told(terminal, None if seen is None else seen.pods)
-
-    def still_ended(self, terminal: Collection[PodKey]) -> Collection[PodKey]:
-        """Return ``terminal`` pods, but those whose names others have by now."""
-        followed = self._ended.followed
-        return frozenset(terminal) - followed if followed else terminal
-
     def kubelet_restarted(self) -> None:
         """Forget who was done with admission: a restarted kubelet admits all pods again."""
         self._unlisted = UnlistedLog()
@@ -201,25 +188,16 @@ class NodeState:
         self.revision += 1
         self._ledger = self._ledger.granted(resource, ids, now_seconds=self._clock(), pod=pod)
         self._unlisted = self._unlisted.granted(resource, ids)
-        self._ended = self._ended.granted(resource, ids)
         self._snapshot = None
 
     def snapshot(
-        self,
-        *,
-        offered: Mapping[ResourceName, frozenset[DeviceId]] | None = None,
-        terminal: Collection[PodKey] = (),
+        self, *, offered: Mapping[ResourceName, frozenset[DeviceId]] | None = None
     ) -> Snapshot | None:
-        """Return the state now; ``None`` before the first List.
-
-        ``offered`` ids count as free, and ``terminal`` pods hold nothing: kubelets before 1.34 list them.
-        """
+        """Return the state now; ``None`` before the first List. ``offered`` ids count as free."""
         seen = self._observation
         if seen is None:
             return None
-        terminal = self.still_ended(terminal)
-        plain = not offered and not terminal
-        if self._snapshot is not None and plain:
+        if self._snapshot is not None and not offered:
             return self._snapshot
         built = build_snapshot(
             topology=self.topology,
@@ -228,19 +206,16 @@ class NodeState:
             devices=self._devices,
             granted=self._ledger.in_flight(),
             offered=offered or {},
-            terminal=terminal,
             taken_at_seconds=seen.taken_at_seconds,
             cache=self._cache,
         )
-        if plain:
+        if not offered:
             self._snapshot = built
         return built
 
-    def in_use(
-        self, resource: ResourceName, *, terminal: Collection[PodKey] = ()
-    ) -> frozenset[DeviceId] | None:
-        """Return the ids in use, but by ``terminal`` pods; ``None`` if that is not known yet."""
-        snapshot = self.snapshot(terminal=terminal)
+    def in_use(self, resource: ResourceName) -> frozenset[DeviceId] | None:
+        """Return the ids in use; ``None`` if that is not known yet."""
+        snapshot = self.snapshot()
         return None if snapshot is None else snapshot.in_use(resource)
 
     def freed_at(self, resource: ResourceName) -> Mapping[DeviceId, float]:

@@ -156,7 +156,7 @@ class Decider:
         self._keeper.offered(ask.resource, offered)
         fresh = degraded is None and ask.settings.live_list
         specs = await self._specs(ask) if fresh else self._known_specs
-        snapshot = self._keeper.snapshot(offered={ask.resource: offered}, terminal=specs.terminal)
+        snapshot = self._keeper.snapshot(offered={ask.resource: offered})
         asking = NOBODY
         if snapshot and fresh:
             asking = self._keeper.asking(ask.resource, ask.size, snapshot=snapshot, specs=specs)

@@ -29,13 +29,14 @@ class AnnouncedPods:
         """Forget who was listed: a kubelet that has just started admits all pods again."""
         self._listed, self._forgot_at = {}, self.clock()
 
-    def told(self, specs: Specs) -> None:
-        """Note the pods that are new."""
+    def told(self, specs: Specs) -> bool:
+        """Note the pods that are new; return whether one that was known has gone."""
         now, before = self.clock(), self._since
         self._since = {
             key: before[key] if key in before and before[key][0] == pod.uid else (pod.uid, now)
             for key, pod in specs.pods.items()
         }
+        return not before.keys() <= specs.pods.keys()
 
     def coming(
         self, specs: Specs, seen: Observation | None, *, moving: Collection[PodKey] = ()
@@ -48,8 +49,6 @@ class AnnouncedPods:
         listed = frozenset(pod.key for pod in seen.pods) if seen else frozenset()
 
         def is_coming(key: PodKey) -> bool:
-            if key in specs.terminal:
-                return False
             if seen is None or key in moving:
                 return True
             if key not in listed:

@@ -25,8 +25,8 @@ from numaplace.steering.withheld import WithheldSet, first_step
 class AtRest:
     """All that counts, at one moment: equal values need no other decision.
 
-    ``quiet``: nothing has been under admission for a while; ``proved``: nothing can be. ``terminal`` pods
-    have ended, ``coming`` ones may be admitted at any moment.
+    ``quiet``: nothing has been under admission for a while; ``proved``: nothing can be. ``known`` are
+    the pods with specs, ``coming`` those of them that may be admitted at any moment.
     """
 
     view: View | None
@@ -36,7 +36,7 @@ class AtRest:
     quiet: bool
     proved: bool
     settings: SteeringRuntimeSettings
-    terminal: frozenset[PodKey]
+    known: frozenset[PodKey]
     coming: tuple[Pod, ...]
 
     @classmethod
@@ -59,7 +59,7 @@ class AtRest:
             quiet=pace.quiet,
             proved=pace.proved,
             settings=settings,
-            terminal=frozenset(facts.specs.terminal),
+            known=frozenset(facts.specs.pods),
             coming=facts.coming(),
         )
 

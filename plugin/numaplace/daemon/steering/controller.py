@@ -86,9 +86,8 @@ class SteeringController:
 
     def pods_changed(self) -> None:
         """Look again: the API server has told of a pod, which may be admitted at any moment."""
-        self._facts.told()
-        basis = self._basis
-        if basis is not None and basis.decision.withheld and self._facts.coming():
+        ended, basis = self._facts.told(), self._basis
+        if basis is not None and basis.decision.withheld and (ended or self._facts.coming()):
             self._pace.expect()
             if self._upset(basis, self._requests):
                 self._expose(refused(Reason.UNDER_ADMISSION))
@@ -231,7 +230,7 @@ class SteeringController:
         )
         if seen == self._seen or self._clock() < self._retry_at:
             return
-        snapshot = self._keeper.snapshot(terminal=seen.terminal)
+        snapshot = self._keeper.snapshot()
         if snapshot is None:
             return
         started = self._clock()

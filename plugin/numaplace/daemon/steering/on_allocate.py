@@ -103,7 +103,7 @@ class GrantFollower:
         if not await self._has_list(settings, since_seconds):
             return AfterGrant(refused(Reason.UNDER_ADMISSION), node, RequestsInForce())
         specs = self._facts.specs
-        snapshot = self._keeper.snapshot(terminal=specs.terminal)
+        snapshot = self._keeper.snapshot()
         if snapshot is None:
             raise NoSetError(SteeringFailure.NO_LIST, "PodResources has not answered yet")
         requests = self._facts.requests(node, settings)

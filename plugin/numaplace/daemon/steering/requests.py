@@ -104,16 +104,11 @@ class SteeringFacts:
     @property
     def specs(self) -> Specs:
         """The specs of the node's pods, as far as they are known."""
-        if self._pods is None:
-            return NO_SPECS
-        specs = self._pods.specs
-        return Specs(specs.pods, self._keeper.still_ended(specs.terminal))
+        return NO_SPECS if self._pods is None else self._pods.specs
 
-    def told(self) -> None:
-        """Note that the API server has told of a pod."""
-        if self._pods is not None:
-            self._keeper.ended(self._pods.specs.terminal)
-        self._arrivals.told(self.specs)
+    def told(self) -> bool:
+        """Note that the API server has told of a pod; return whether it was of one's end."""
+        return self._arrivals.told(self.specs)
 
     def coming(self) -> tuple[Pod, ...]:
         """Return the pods that the kubelet may be about to admit, as far as the API server tells."""
@@ -184,6 +179,6 @@ class SteeringFacts:
         self._requests = self._requests.observed(
             seen.pods,
             settled=frozenset(pod.key for pod in seen.pods if pod.key not in moving),
-            specs={key: pod for key, pod in specs.pods.items() if key not in specs.terminal},
+            specs=specs.pods,
             node=node,
         )

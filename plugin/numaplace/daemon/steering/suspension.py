@@ -124,4 +124,4 @@ class Suspension:
 
     def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
         """Return the ids in use; nothing is withheld before that is known."""
-        return self._keeper.in_use(resource, terminal=self._facts.specs.terminal) or frozenset()
+        return self._keeper.in_use(resource) or frozenset()
