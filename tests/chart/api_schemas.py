@@ -2,7 +2,7 @@
 
 ::
 
-    python tests/chart/api_schemas.py kubernetes 1.32=.../kubernetes@v1.32.0/api/openapi-spec/swagger.json …
+    python tests/chart/api_schemas.py kubernetes 1.34=.../kubernetes@v1.34.0/api/openapi-spec/swagger.json …
     python tests/chart/api_schemas.py operator 0.85=.../jsonnet/prometheus-operator
 
 The results are JSON Schemas: descriptions are left out, only what the chart's kinds refer to is kept, and a

@@ -54,7 +54,7 @@ def test_lint_is_clean(file: Path) -> None:
 
 
 def test_apis_are_of_every_supported_kubernetes() -> None:
-    assert KUBERNETES == ["1.32", "1.33", "1.34", "1.35", "1.36", "1.37"]
+    assert KUBERNETES == ["1.34", "1.35", "1.36", "1.37"]
 
 
 @every_values
@@ -314,7 +314,7 @@ def test_a_node_configuration_goes_over_the_common_one() -> None:
     training = yaml.safe_load(chart.config_text("np-numaplace-training"))
     edge = yaml.safe_load(chart.config_text("np-numaplace-edge"))
     assert training["strategy"] == ""
-    assert training["kubelet"] == {"liveList": False}
+    assert training["kubelet"] == {"configFile": "/c/training"}
     assert [one["name"] for one in training["resources"]] == ["nvidia.com/gpu"]
     assert [one["name"] for one in edge["resources"]] == ["intel.com/sriov_vf"]
     assert edge["host"]["sysfs"] == "/host/sys"

@@ -118,7 +118,6 @@ def test_defaults_that_templates_fall_back_on_are_the_daemons() -> None:
         "procfs",
         "address",
         "devicePluginDirectory",
-        "liveList",
         "enabled",
         "events",
     }

@@ -33,7 +33,7 @@ def test_a_good_file_shows_what_would_run(run, file):
     lines = [line.split() for line in result.out.splitlines()]
     assert [f"{file}:", "good"] in lines
     assert ["weights", "cpu=3"] in lines
-    assert ["kubelet.liveList", "true"] in lines
+    assert ["cluster.events", "true"] in lines
     devices = ["pfNames", "ens1f0#0-3,", "vendors", "8086,", "rdma", "true"]
     assert ["intel.com/sriov_vf", "sriov", "most-allocated", *devices] in lines
     assert ["nvidia.com/gpu", "gpu", "least-allocated", "vendor", "nvidia"] in lines

@@ -37,7 +37,6 @@ OTHER_VALUES = {
     "kubelet.devicePluginDirectory": "/d",
     "kubelet.podResourcesSocket": "/p",
     "kubelet.configFile": "/c",
-    "kubelet.liveList": "false",
     "host.sysfs": "/h/sys",
     "host.devfs": "/h/dev",
     "host.procfs": "/h/proc",
@@ -79,7 +78,7 @@ def test_names_are_the_kubelets_own_where_it_has_them():
 
 def test_flag_before_environment_before_file(tmp_path):
     file = tmp_path / "c.yaml"
-    file.write_text("strategy: none\npollInterval: 1s\nkubelet: {liveList: false}\nhttp:\n")
+    file.write_text("strategy: none\npollInterval: 1s\nkubelet: {configFile: /c}\nhttp:\n")
     config = load_config(
         file,
         env={"NUMAPLACE_STRATEGY": "most-allocated", "NUMAPLACE_POLL_INTERVAL": "2s"},
@@ -87,7 +86,7 @@ def test_flag_before_environment_before_file(tmp_path):
     ).config
     assert config.strategy is Strategy.LEAST_ALLOCATED
     assert config.poll_interval_seconds == 2
-    assert config.kubelet.live_list is False
+    assert config.kubelet.config_file == Path("/c")
     assert config.http.listen == ("", 1)
 
 

@@ -143,19 +143,6 @@ async def test_the_kubelets_rate_limit_shared_with_others(site: Site) -> None:
         await admit_all_kinds(site)
 
 
-async def test_without_live_lists_the_background_state_decides(site: Site) -> None:
-    kubelet = {**site.document()["kubelet"], "liveList": False}
-    async with site.serving(kubelet=kubelet, weights="cpu=0,memory=0") as served:
-        await until(lambda: served.count("numaplace_podresources_calls_total", method="List"))
-        await until(lambda: served.node._poller.latest)
-        before = served.count("numaplace_podresources_calls_total", method="List")
-        landed = [await site.nodes(f"p{n}", {GPU: 1}) for n in range(6)]
-        assert landed == [{0}, {1}] * 3
-        assert served.count("numaplace_podresources_calls_total", method="List") - before <= 2
-        assert all(line["pod"] is None for line in served.log.events("decision")), "an old List names nobody"
-        assert served.count("numaplace_fallbacks_total") == 0
-
-
 async def test_a_stale_list_names_nobody(site: Site) -> None:
     """A pod of the last good List that lacks the resource is not the one that asks now."""
     async with site.serving() as served:

@@ -75,7 +75,7 @@ class World:
         self.checkpoint: dict[ResourceName, frozenset[DeviceId]] | None = None
         choice = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
         declared = (Request.of({GPU: 1}), Request.of({VF: 1}))
-        self.settings = SteeringRuntimeSettings(True, choice, declared, 5.0, 0.2, live_list=True)
+        self.settings = SteeringRuntimeSettings(True, choice, declared, 5.0, 0.2)
         self.log = RecordedLog()
         self.steerer = steerer_of(
             lambda: self.published,

@@ -6,7 +6,7 @@ import pytest
 from daemon_site import GPU, VF, until
 from numaplace.cluster.fake import FakeApiServer
 from numaplace.engine.options import PolicyName
-from numaplace.kubelet.emulator import ContainerSpec, PodSpec
+from numaplace.kubelet.emulator import NO_FAULTS, ContainerSpec, Faults, PodSpec
 from numaplace.managers.admission import Scope
 from steering_site import GIB, hidden, home, placed, quiet, steered, steering, steering_site
 from test_daemon_cluster import NODE, env_of
@@ -49,11 +49,13 @@ async def test_an_app_that_asks_for_another_resource_beside_its_init_containers(
             assert len(home(site, made)) == 1
 
 
-async def kept_by_an_init_container(site):
+async def kept_by_an_init_container(site, *, faults=NO_FAULTS):
     """Admit a pod whose init container has three GPUs of NUMA node 1, of which its app takes over none."""
     await placed(site, "big", {GPU: 4}, cpus=1, gib=1)
     app, init = container("main", {}, cpus=0, gib=0), container("init", {GPU: 3}, cpus=0, gib=0)
+    site.kubelet.faults = faults
     made = await site.kubelet.admit(PodSpec("default", "i", (app,), (init,)))
+    site.kubelet.faults = NO_FAULTS
     held = made.containers["init"][GPU]
     assert {site.truth[one] for one in held} == {1}
     await site.kubelet.remove(("default", "big"))
@@ -87,9 +89,9 @@ async def test_devices_that_init_containers_keep_are_not_free_when_their_grant_i
 ):
     monkeypatch.setattr("numaplace.state.ledger.GRANT_GRACE_SECONDS", 2.0)
     site = steering_site(root)
-    kubelet = {**steering(site)["kubelet"], "liveList": False}
-    async with site.kubelet, steered(site, steering=ONE_GPU, kubelet=kubelet) as served:
-        await kept_by_an_init_container(site)
+    async with site.kubelet, steered(site, steering=ONE_GPU) as served:
+        # Without a List it is not known whose the grant is.
+        await kept_by_an_init_container(site, faults=Faults(errors={"List": "UNAVAILABLE"}))
         await until(lambda: not served.node._keeper._ledger.in_flight())
         await quiet_lists(served)
         made = [await placed(site, f"p{number}", {GPU: 1}, cpus=1, gib=1) for number in range(5)]

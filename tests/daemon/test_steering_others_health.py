@@ -48,7 +48,7 @@ def followed(*declared, policy=PolicyName.BEST_EFFORT, seen=(), registered=(GPU,
     node = KubeletModel(
         NumaTopology(NODES), policy, cpu=NoneCpuPolicy(), memory=memory, steerable=frozenset({GPU})
     )
-    settings = SteeringRuntimeSettings(True, SteeringSettings(), declared, 5.0, 0.2, live_list=True)
+    settings = SteeringRuntimeSettings(True, SteeringSettings(), declared, 5.0, 0.2)
     facts.requests(node, settings)
     return set(told[-1])
 

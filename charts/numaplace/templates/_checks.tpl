@@ -56,10 +56,6 @@ are the daemon's own (numaplace.config): here they fail the installation instead
 {{- end }}
 {{- end }}
 {{- end }}
-{{- $live := include "numaplace.get" (list .config "kubelet" "liveList" true) }}
-{{- if and (semverCompare "<1.30.0-0" .root.Capabilities.KubeVersion.Version) (eq $live "true") (or (eq .place "config") (hasKey .own "kubelet")) }}
-- {{ .place }}.kubelet.liveList: has to be false with Kubernetes {{ .root.Capabilities.KubeVersion.Version }}: some kubelets before 1.30 crash when they are asked during a decision (kubernetes/kubernetes#119560).
-{{- end }}
 {{- end -}}
 
 {{- define "numaplace.problems.resources" -}}

@@ -28,7 +28,7 @@ class Loaded:
 def load_config(file: Path | None, *, env: Mapping[str, str], flags: Mapping[str, str | None]) -> Loaded:
     """Read, check and merge the sources; precedence is flag, environment, file.
 
-    ``flags`` is keyed by key path (``kubelet.liveList``); None means not given. Raises ``ConfigError`` with
+    ``flags`` is keyed by key path (``kubelet.configFile``); None means not given. Raises ``ConfigError`` with
     every problem found; each names its source (file and line, flag, environment variable), key, value and
     what is allowed.
     """

@@ -179,7 +179,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KubeletConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the kubelet is found, and what it bears."""
+    """Where the kubelet is found."""
 
     device_plugin_directory: Annotated[
         Path, Leaf(path(), "folder of the kubelet's device plugin sockets")
@@ -190,9 +190,6 @@ class KubeletConfig(msgspec.Struct, frozen=True, kw_only=True):
     config_file: Annotated[Path | None, Leaf(path(empty=True), "the kubelet's own configuration file")] = (
         msgspec.field(default=None, name="configFile")
     )
-    live_list: Annotated[
-        bool, Leaf(BOOL, "ask PodResources during a decision; false for kubelets before 1.30")
-    ] = msgspec.field(default=True, name="liveList")
 
 
 class HostConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,7 +63,7 @@ def settings() -> tuple[Setting, ...]:
 
 
 def setting_names() -> tuple[str, ...]:
-    """Return every key path, such as ``kubelet.liveList`` and ``resources[].gpu.vendor``."""
+    """Return every key path, such as ``kubelet.configFile`` and ``resources[].gpu.vendor``."""
     return tuple(setting.key for setting in settings())
 
 

@@ -47,7 +47,6 @@ def settings_of(config: Config) -> Mapping[ResourceName, DecisionSettings]:
                 weights=config.weights,
             ),
             deadline_seconds=config.deadline_seconds,
-            live_list=config.kubelet.live_list,
             follow_cpus=config.follow_cpus,
         )
         for resource in config.resources

@@ -48,7 +48,6 @@ class DecisionSettings:
 
     options: PolicyOptions
     deadline_seconds: float
-    live_list: bool
     follow_cpus: bool
 
 
@@ -154,7 +153,7 @@ class Decider:
             return _Decision(self._place(ask, offered, NOBODY, None))
         degraded = await self._refresh(ask.settings)
         self._keeper.offered(ask.resource, offered)
-        fresh = degraded is None and ask.settings.live_list
+        fresh = degraded is None
         specs = await self._specs(ask) if fresh else self._known_specs
         snapshot = self._keeper.snapshot(offered={ask.resource: offered})
         asking = NOBODY
@@ -202,12 +201,11 @@ class Decider:
 
     async def _refresh(self, settings: DecisionSettings) -> FallbackReason | None:
         """Get a List that is newer than this call; return what is lacking if there is none."""
-        if settings.live_list:
-            try:
-                await self._poller.live(timeout_seconds=settings.deadline_seconds * LIVE_SHARE)
-            except PeerError:
-                return FallbackReason.STALE if self._poller.latest else FallbackReason.SNAPSHOT
-        return None if self._poller.latest else FallbackReason.SNAPSHOT
+        try:
+            await self._poller.live(timeout_seconds=settings.deadline_seconds * LIVE_SHARE)
+        except PeerError:
+            return FallbackReason.STALE if self._poller.latest else FallbackReason.SNAPSHOT
+        return None
 
     def _tell(self, ask: PreferredRequest, decision: _Decision, duration_seconds: float) -> None:
         if self._cluster is not None:

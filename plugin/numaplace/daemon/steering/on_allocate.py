@@ -21,14 +21,13 @@ from numaplace.prediction.model import KubeletModel
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.admission.init_containers import why_unknown
 from numaplace.steering.choose import choose
-from numaplace.steering.decision import Reason, WithoutSteering
+from numaplace.steering.decision import WithoutSteering
 from numaplace.steering.triggers import (
     Decided,
     GrantSeen,
     RequestsInForce,
     grant_decision,
     possible_holdings_of,
-    refused,
 )
 
 LIVE_SHARE = 0.5
@@ -100,8 +99,7 @@ class GrantFollower:
         """
         withheld = self._exposure.withheld
         node = self._facts.node(steerable)
-        if not await self._has_list(settings, since_seconds):
-            return AfterGrant(refused(Reason.UNDER_ADMISSION), node, RequestsInForce())
+        await self._get_list(settings, since_seconds)
         specs = self._facts.specs
         snapshot = self._keeper.snapshot()
         if snapshot is None:
@@ -123,18 +121,15 @@ class GrantFollower:
         self._note_steered(grant, snapshot, basis, strategy=strategy)
         return AfterGrant(decided, node, requests)
 
-    async def _has_list(self, settings: SteeringRuntimeSettings, since_seconds: float) -> bool:
+    async def _get_list(self, settings: SteeringRuntimeSettings, since_seconds: float) -> None:
         seen = self._keeper.observation
         if seen is not None and seen.taken_at_seconds >= since_seconds:
-            return True
-        if not settings.live_list:
-            return False
+            return
         try:
             await self._poller.live(timeout_seconds=settings.deadline_seconds * LIVE_SHARE)
         except PeerError as error:
             what = f"PodResources did not answer during Allocate: {error}"
             raise NoSetError(SteeringFailure.NO_LIST, what) from error
-        return True
 
     def _note_steered(
         self, grant: GrantSeen, snapshot: Snapshot, basis: InForce | None, *, strategy: Strategy

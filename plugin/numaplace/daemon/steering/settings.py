@@ -14,8 +14,7 @@ from numaplace.steering.search import Headroom
 class SteeringRuntimeSettings:
     """``on``: whether to steer at all. ``declared`` requests count alone where there are any.
 
-    ``deadline_seconds`` bounds what steering adds to one Allocate; ``live_list``: whether PodResources may be
-    asked meanwhile.
+    ``deadline_seconds`` bounds what steering adds to one Allocate.
     """
 
     on: bool
@@ -23,7 +22,6 @@ class SteeringRuntimeSettings:
     declared: tuple[Request, ...]
     backoff_seconds: float
     deadline_seconds: float
-    live_list: bool
 
 
 def steer_settings(config: Config) -> SteeringRuntimeSettings:
@@ -45,5 +43,4 @@ def steer_settings(config: Config) -> SteeringRuntimeSettings:
         declared=tuple(dict.fromkeys(Request.of(request) for request in steering.requests if request)),
         backoff_seconds=steering.backoff_seconds,
         deadline_seconds=config.deadline_seconds,
-        live_list=config.kubelet.live_list,
     )

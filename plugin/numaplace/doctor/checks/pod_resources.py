@@ -81,7 +81,7 @@ def _speed(facts: Facts, call: CallFact) -> Finding:
     share_seconds = facts.config.deadline_seconds * LIVE_SHARE
     pods = facts.pod_resources.pods or ()
     seen = f"{len(pods)} pods in {call.seconds * 1000:.1f} ms at {facts.pod_resources.socket.path}"
-    if facts.config.kubelet.live_list and call.seconds > share_seconds:
+    if call.seconds > share_seconds:
         return Finding(
             Level.WARNING,
             "List takes longer than a decision can wait for it: decisions rest on the last poll",
