@@ -76,11 +76,11 @@ def choose(
     """Return the withheld set for the next admission. Equal arguments give equal decisions; nothing raises.
 
     ``states`` are those that the node may be in then, the likeliest first (``state_of``, ``completions``):
-    the strategy is followed in the first one, no request comes off worse in any. ``requests`` are all that may
-    arrive; without any nothing is withheld. ``kept`` are NUMA nodes on which a container under admission may
-    still be given devices of a resource: they stay exposed. ``certain``: no other requests may arrive. If they
-    may, and the policy refuses what it does not align, a set has to be right for any request as well. Of sets
-    for known requests that do as well, one near to ``preferring`` is taken.
+    the strategy is followed in the first one, no request comes off worse in any. ``requests`` are all that
+    may arrive; without any nothing is withheld. ``kept`` are NUMA nodes on which a container under admission
+    may still be given devices of a resource: they stay exposed. ``certain``: no other requests may arrive. If
+    they may, and the policy refuses what it does not align, a set has to be right for any request as well. Of
+    sets for known requests that do as well, one near to ``preferring`` is taken.
     """
     off = _off(node, states, requests, settings)
     if off is not None or isinstance(states, StateUnknown):

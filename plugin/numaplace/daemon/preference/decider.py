@@ -52,7 +52,7 @@ class DecisionSettings:
 
 
 class Cluster(Protocol):
-    """What a decision has of the API server (``daemon.cluster.part``)."""
+    """What a decision has of the API server (``daemon.cluster.part.part``)."""
 
     @property
     def specs(self) -> Specs:

@@ -61,7 +61,7 @@ class Steering(Protocol):
 
 
 class ResourceService:
-    """Implements ``kubelet.plugin.service.PluginHandler`` for one resource.
+    """Implements ``kubelet.plugin.service.service.PluginHandler`` for one resource.
 
     The devices and their NUMA nodes are known to all of the daemon as they are; only what is published is
     shaped (``publish``).

@@ -32,7 +32,7 @@ Compute = tuple[frozenset[int], tuple[MemoryBlock, ...]]
 
 
 class Pods(Protocol):
-    """What steering has of the API server (``daemon.cluster.part``)."""
+    """What steering has of the API server (``daemon.cluster.part.part``)."""
 
     @property
     def specs(self) -> Specs:

@@ -103,8 +103,8 @@ def states_to_come(
 ) -> tuple[SteeringState, ...]:
     """Return the states that the next admission may find, the likeliest first.
 
-    ``state`` counts the grant. Where the container is of no known request, what it still takes is unknown, and
-    so is what is left on its nodes (``SteeringState.unsettled``); on all nodes if its own are not known.
+    ``state`` counts the grant. Where the container is of no known request, what it still takes is unknown,
+    and so is what is left on its nodes (``SteeringState.unsettled``); on all nodes if its own are not known.
     The last ones are those where the admission fails and all is given back.
     """
     states: list[SteeringState] = []
