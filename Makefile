@@ -26,14 +26,18 @@ $(STAMP): $(RUNS) requirements/dev.lock
 demo: $(RUNS)
 	@$(BIN)/numaplace demo
 
+# Two processes a core: some tests wait for a socket while others compute. They share what Python has compiled.
+# A third of the seeds and examples; NUMAPLACE_TEST_SEEDS=1 tries all (.ci/run does), 10 ten times as many.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $$((2 * $$(nproc))) --dist worksteal
+
 test: $(STAMP)
-	$(BIN)/pytest tests
+	$(PYTEST) tests
 
 # Renders the Helm chart with the real helm, and asks Prometheus's own parser and promtool about its dashboard and
 # alerts; needs Go, which builds all of them once (tests/chart/tool.sh).
 chart: $(STAMP)
 	set -- $$(tests/chart/tool.sh helm promtool promql) && [ $$# = 3 ] && \
-	NUMAPLACE_HELM=$$1 NUMAPLACE_PROMTOOL=$$2 NUMAPLACE_PROMQL=$$3 $(BIN)/pytest tests/chart
+	NUMAPLACE_HELM=$$1 NUMAPLACE_PROMTOOL=$$2 NUMAPLACE_PROMQL=$$3 $(PYTEST) tests/chart
 
 e2e: $(STAMP)
 	e2e/run.sh

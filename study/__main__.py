@@ -17,10 +17,10 @@ from study.steering import compare
 from study.worlds import SHORT_WORLDS, WORLDS
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study and print it; return 0."""
+def main(argv: Sequence[str] | None = None, *, quick: Effort = QUICK) -> int:
+    """Run the study and print it; return 0. ``quick`` is what ``--quick`` runs."""
     arguments = _parser().parse_args(argv)
-    effort = replace(QUICK if arguments.quick else Effort(), processes=arguments.processes)
+    effort = replace(quick if arguments.quick else Effort(), processes=arguments.processes)
     if arguments.seeds:
         effort = replace(effort, seeds=arguments.seeds)
     chosen = arguments.world or [world.name for world in WORLDS + SHORT_WORLDS]

@@ -14,6 +14,7 @@ import jsonschema
 import yaml
 from api_schemas import apart
 from numaplace.config.load import Loaded, load_config
+from yaml_text import read_all_yaml
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/numaplace"
@@ -53,7 +54,7 @@ class Rendered:
     """The manifests of one rendering, by kind and name."""
 
     def __init__(self, text: str) -> None:
-        self.manifests: list[Manifest] = [one for one in yaml.safe_load_all(text) if one]
+        self.manifests: list[Manifest] = [one for one in read_all_yaml(text) if one]
 
     def of(self, kind: str) -> dict[str, Manifest]:
         return {one["metadata"]["name"]: one for one in self.manifests if one["kind"] == kind}

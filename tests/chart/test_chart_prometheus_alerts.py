@@ -15,8 +15,9 @@ import pytest
 import yaml
 from chart_tools import CASES, ROOT, Rendered, render, template
 from prometheus_tools import ask, promtool, unknown
+from yaml_text import read_yaml
 
-TESTS = yaml.safe_load((CASES / "alerts.yaml").read_text())
+TESTS = read_yaml((CASES / "alerts.yaml").read_text())
 TEAM = {"team": "nodes"}
 # Of Prometheus itself.
 UP = "up"
@@ -183,7 +184,7 @@ def test_a_healthy_node_has_no_alert_and_a_sick_one_has_them_all(tmp_path: Path)
 def test_a_daemon_that_is_gone_is_looked_for_where_the_monitor_looks(
     monitor: str | None, job: str | None, tmp_path: Path
 ) -> None:
-    minimal = yaml.safe_load((CASES / "values/minimal.yaml").read_text())
+    minimal = read_yaml((CASES / "values/minimal.yaml").read_text())
     over = {monitor: {"enabled": True}} if monitor else {}
     chart = render({**minimal, "prometheusRule": {"enabled": True}, **over}, tmp_path)
     (group,) = chart.one("PrometheusRule")["spec"]["groups"]
@@ -199,7 +200,7 @@ def test_a_daemon_that_is_gone_is_looked_for_where_the_monitor_looks(
 
 
 def test_alerts_can_be_left_out(tmp_path: Path) -> None:
-    values = yaml.safe_load((CASES / "values/everything.yaml").read_text())
+    values = read_yaml((CASES / "values/everything.yaml").read_text())
     values["prometheusRule"]["disabled"] = ["NumaplaceFragmented", "NumaplaceNoDevices"]
     (group,) = render(values, tmp_path).one("PrometheusRule")["spec"]["groups"]
     assert alerts().keys() - {one["alert"] for one in group["rules"]} == {

@@ -30,9 +30,10 @@ from chart_tools import (
 from numaplace.cli import run
 from numaplace.config.load import load_config
 from numaplace.config.schema import ClusterMode
+from yaml_text import read_yaml
 
-MINIMAL = yaml.safe_load((CASES / "values/minimal.yaml").read_text())
-REFUSED = yaml.safe_load((CASES / "refused.yaml").read_text())
+MINIMAL = read_yaml((CASES / "values/minimal.yaml").read_text())
+REFUSED = read_yaml((CASES / "refused.yaml").read_text())
 
 
 def rendered(name: str) -> Rendered:
@@ -116,7 +117,7 @@ def test_folders_of_the_node_are_mounted_where_the_configuration_looks(file: Pat
         types = {one["name"]: one["hostPath"]["type"] for one in volumes if "hostPath" in one}
         assert types.pop("kubelet-config", "File") == "File"
         assert set(types.values()) <= {"Directory", "DirectoryOrCreate"}
-        config = yaml.safe_load(chart.config_text(name))
+        config = read_yaml(chart.config_text(name))
         host = config["host"]
         paths = chart.host_paths(name)
         at = {mount["name"]: path for path, mount in chart.mounts(name).items()}
@@ -311,15 +312,15 @@ def test_the_first_matching_node_configuration_counts() -> None:
 
 def test_a_node_configuration_goes_over_the_common_one() -> None:
     chart = rendered("per-node")
-    training = yaml.safe_load(chart.config_text("np-numaplace-training"))
-    edge = yaml.safe_load(chart.config_text("np-numaplace-edge"))
+    training = read_yaml(chart.config_text("np-numaplace-training"))
+    edge = read_yaml(chart.config_text("np-numaplace-edge"))
     assert training["strategy"] == ""
     assert training["kubelet"] == {"configFile": "/c/training"}
     assert [one["name"] for one in training["resources"]] == ["nvidia.com/gpu"]
     assert [one["name"] for one in edge["resources"]] == ["intel.com/sriov_vf"]
     assert edge["host"]["sysfs"] == "/host/sys"
     assert chart.container("np-numaplace-edge")["ports"][0]["containerPort"] == 9500
-    assert yaml.safe_load(chart.config_text())["strategy"] == "most-allocated"
+    assert read_yaml(chart.config_text())["strategy"] == "most-allocated"
 
 
 def test_selectors_of_daemonsets_do_not_overlap() -> None:
@@ -348,7 +349,7 @@ def test_network_policy_lets_nothing_out_where_the_api_server_is_not_used(tmp_pa
 
 @pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
 def test_monitors_and_policy_select_all_of_the_charts_pods(kind: str, tmp_path: Path) -> None:
-    values = yaml.safe_load((CASES / "values/per-node.yaml").read_text())
+    values = read_yaml((CASES / "values/per-node.yaml").read_text())
     key = kind[0].lower() + kind[1:]
     chart = render(values | {key: {"enabled": True}, "networkPolicy": {"enabled": True}}, tmp_path)
     wanted = [chart.one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"]]
@@ -365,7 +366,7 @@ def test_monitors_and_policy_select_all_of_the_charts_pods(kind: str, tmp_path: 
 
 
 def test_a_service_monitor_scrapes_every_daemon_whatever_its_port(tmp_path: Path) -> None:
-    values = yaml.safe_load((CASES / "values/per-node.yaml").read_text())
+    values = read_yaml((CASES / "values/per-node.yaml").read_text())
     chart = render(values | {"serviceMonitor": {"enabled": True, "interval": "15s"}}, tmp_path)
     service = chart.one("Service")["spec"]
     assert service["clusterIP"] == "None"
@@ -394,7 +395,7 @@ def test_the_dashboards_page_has_values_that_render(tmp_path: Path) -> None:
     page = (ROOT / "docs/dashboard.md").read_text()
     block = re.search(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
     assert block
-    chart = render(MINIMAL | yaml.safe_load(block[1]), tmp_path)
+    chart = render(MINIMAL | read_yaml(block[1]), tmp_path)
     assert chart.of("ConfigMap")["np-numaplace-dashboard"]["metadata"]["namespace"] == "monitoring"
     assert chart.one("PodMonitor")["metadata"]["labels"]["release"] == "prometheus"
 
@@ -434,9 +435,9 @@ def test_notes_name_the_daemonsets_and_what_they_serve(file: Path) -> None:
     chart = Rendered(template(file))
     for name in chart.of("DaemonSet"):
         assert f"kubectl -n numa rollout status ds/{name}\n" in notes
-        for resource in yaml.safe_load(chart.config_text(name))["resources"]:
+        for resource in read_yaml(chart.config_text(name))["resources"]:
             assert resource["name"] in notes
-    configs = [yaml.safe_load(chart.config_text(name)) for name in chart.of("DaemonSet")]
+    configs = [read_yaml(chart.config_text(name)) for name in chart.of("DaemonSet")]
     named = all((config.get("kubelet") or {}).get("configFile") for config in configs)
     assert ("set config.kubelet.configFile" in notes) is not named
 
@@ -447,7 +448,7 @@ BLOCKS = [textwrap.dedent(block) for block in re.findall(r"^ *```yaml\n(.*?)^ *`
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_values_in_the_documents_render(number: int, tmp_path: Path) -> None:
-    chart = render({"image": MINIMAL["image"], **yaml.safe_load(BLOCKS[number])}, tmp_path)
+    chart = render({"image": MINIMAL["image"], **read_yaml(BLOCKS[number])}, tmp_path)
     assert chart.of("DaemonSet")
 
 
@@ -503,7 +504,7 @@ def test_rights_and_token_follow_from_the_configuration(
     assert chart.pod()["automountServiceAccountToken"] is (rules is not None)
     env = chart.container().get("env", [])
     assert [one["valueFrom"]["fieldRef"]["fieldPath"] for one in env] == ["spec.nodeName"] * len(roles)
-    config = yaml.safe_load(chart.config_text())["cluster"]
+    config = read_yaml(chart.config_text())["cluster"]
     (tmp_path / "c.yaml").write_text(yaml.safe_dump({"cluster": config}))
     daemons = load_config(tmp_path / "c.yaml", env={}, flags={}).config.cluster
     assert (daemons.enabled is not ClusterMode.OFF) == (rules is not None)
@@ -525,7 +526,7 @@ def test_rights_are_bound_to_the_account_that_is_used() -> None:
 
 
 def test_rights_cover_what_any_node_configuration_needs(tmp_path: Path) -> None:
-    values = yaml.safe_load((CASES / "values/per-node.yaml").read_text())
+    values = read_yaml((CASES / "values/per-node.yaml").read_text())
     values["config"]["cluster"] = {"enabled": False}
     values["nodeConfigs"][0]["config"]["cluster"] = {"enabled": True, "events": False}
     chart = render(values, tmp_path)

@@ -22,9 +22,10 @@ from numaplace.config.schema import ClusterMode, Config, GpuVendor, HostConfig, 
 from numaplace.config.settings import setting_names
 from numaplace.errors import ConfigError
 from numaplace.model.names import Strategy
+from yaml_text import read_yaml
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+DEFAULTS = read_yaml((CHART / "values.yaml").read_text())
 IN_CONFIG = jsonschema.Draft7Validator(config_schema())
 IN_VALUES = jsonschema.Draft7Validator(SCHEMA)
 
@@ -128,7 +129,7 @@ def test_defaults_that_templates_fall_back_on_are_the_daemons() -> None:
 
 @pytest.mark.parametrize("file", VALUES, ids=lambda file: file.stem)
 def test_good_values_satisfy_the_schema(file: Path) -> None:
-    assert [error.message for error in IN_VALUES.iter_errors(yaml.safe_load(file.read_text()))] == []
+    assert [error.message for error in IN_VALUES.iter_errors(read_yaml(file.read_text()))] == []
 
 
 # What the schema leaves to the templates' guards, to the daemon's start, or what YAML hides.
@@ -144,7 +145,7 @@ NOT_THE_SCHEMAS = {
 
 
 def refused() -> Iterator[Any]:
-    for case in yaml.safe_load((ROOT / "tests/cases/config/refused.yaml").read_text()):
+    for case in read_yaml((ROOT / "tests/cases/config/refused.yaml").read_text()):
         yield pytest.param(case["text"], id=case["id"])
 
 
@@ -153,7 +154,7 @@ def test_the_schema_refuses_what_the_daemon_refuses_but_for_known_reasons(
     text: str, request: pytest.FixtureRequest
 ) -> None:
     try:
-        document = yaml.safe_load(text)
+        document = read_yaml(text)
     except yaml.YAMLError:
         return
     accepted = IN_CONFIG.is_valid(document)
@@ -164,7 +165,7 @@ def test_what_the_daemon_accepts_the_schema_accepts(tmp_path: Path) -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs/configuration.md").read_text(), re.M | re.S)
     examples = [*blocks, (ROOT / "docs/examples/config.yaml").read_text()]
     for text in examples:
-        document = yaml.safe_load(text)
+        document = read_yaml(text)
         assert [error.message for error in IN_CONFIG.iter_errors(document)] == []
 
 
@@ -192,13 +193,13 @@ def test_numbers_where_helm_would_lose_the_text_are_refused(number: float) -> No
 
 
 def test_chart_image_and_package_have_one_version() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    chart = read_yaml((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
     assert f"\nARG VERSION={__version__}\n" in (ROOT / "Dockerfile").read_text()
 
 
 def guarded() -> Iterator[Any]:
-    for case in yaml.safe_load((CASES / "refused.yaml").read_text()):
+    for case in read_yaml((CASES / "refused.yaml").read_text()):
         if case.get("daemon"):
             yield pytest.param(case["values"]["config"], id=case["id"])
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from numaplace import __version__
+from yaml_text import read_yaml
 
 FOLDER = Path(__file__).parents[2] / "kubectl-plugin"
 FAKE = Path(__file__).with_name("fake_kubectl.py")
@@ -304,7 +304,7 @@ def test_package_for_krew(tmp_path: Path) -> None:
         subprocess.run([str(FOLDER / "package.sh"), str(tmp_path / name)], check=True, capture_output=True)
     archive = tmp_path / "first/kubectl-numaplace.tar.gz"
     assert archive.read_bytes() == (tmp_path / "again/kubectl-numaplace.tar.gz").read_bytes()
-    manifest = yaml.safe_load((tmp_path / "first/numaplace.yaml").read_text())
+    manifest = read_yaml((tmp_path / "first/numaplace.yaml").read_text())
     (platform,) = manifest["spec"]["platforms"]
     assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
     assert manifest["spec"]["version"] == f"v{__version__}"

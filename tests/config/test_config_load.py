@@ -9,10 +9,11 @@ from numaplace.config.schema import Config, GpuVendor, SteeringMode
 from numaplace.errors import ConfigError
 from numaplace.model.names import Strategy
 from numaplace.reading.document import parse_document
+from yaml_text import read_yaml
 
 CASES = Path(__file__).parent.parent / "cases" / "config"
-REFUSED = yaml.safe_load((CASES / "refused.yaml").read_text())
-WEIGHTS = yaml.safe_load((CASES / "weights.yaml").read_text())
+REFUSED = read_yaml((CASES / "refused.yaml").read_text())
+WEIGHTS = read_yaml((CASES / "weights.yaml").read_text())
 
 CONTRACT = """
 strategy: most-allocated

@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
-from hypothesis import HealthCheck, given
+from effort import examples
+from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numaplace.config import load_config, settings
@@ -126,7 +127,6 @@ def _selection(resource: dict) -> str:
 
 
 # The fixture is a folder that each example overwrites; a busy machine is no fault of the test.
-UNHURRIED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 RESOURCES = st.lists(
     st.one_of(
@@ -151,7 +151,7 @@ RESOURCES = st.lists(
 )
 
 
-@hypothesis_settings(max_examples=60, suppress_health_check=UNHURRIED)
+@hypothesis_settings(max_examples=examples(60))
 @given(
     overrides=st.dictionaries(st.sampled_from(sorted(OTHER_VALUES)), st.just(None)),
     resources=RESOURCES,
@@ -169,7 +169,7 @@ def test_the_effective_configuration_is_json():
     assert msgspec.json.decode(msgspec.json.encode(as_document(Config())))["deadline"] == "200ms"
 
 
-@hypothesis_settings(max_examples=150, suppress_health_check=UNHURRIED)
+@hypothesis_settings(max_examples=examples(150))
 @given(text=st.one_of(st.text(), st.text(alphabet="abc:{}[]-&*!'\"#\n ,?|>")))
 def test_any_text_is_loaded_or_refused(text, tmp_path):
     file: Path = tmp_path / "c.yaml"

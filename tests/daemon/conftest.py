@@ -1,21 +1,11 @@
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from daemon_site import Site, build_site
 from numaplace.cluster.fake import FakeApiServer
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    """A folder short enough for socket paths."""
-    folder = Path(tempfile.mkdtemp(prefix="np-", dir="/tmp"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -14,10 +14,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from host_model import HostModel
+from in_memory import short_folder
 from numaplace.config.load import Loaded, load_config
 from numaplace.config.schema import Config
 from numaplace.daemon.node import Node
@@ -260,13 +263,24 @@ MACHINE = EmulatedNode(
 
 
 def build_site(root: Path, *, machine: EmulatedNode = MACHINE, **emulator: Any) -> Site:
-    host = FakeHost(root / "host")
-    truth = {}
-    for node in NODES:
-        distances = (10, 21) if node == 0 else (21, 10)
-        host.numa_node(node, cpus=f"{node * 8}-{node * 8 + 7}", memory_bytes=32 << 30, distances=distances)
-        vfs = host.pf(f"0000:{node + 1}b:00.0", f"ens{node}", numa=node, vfs=VFS_PER_NODE, vf_offset=0x80)
-        truth |= dict.fromkeys(vfs, node)
-        for slot in range(GPUS_PER_NODE):
-            truth[host.gpu("nvidia", f"0000:{node + 5}{slot}:00.0", numa=node)] = node
-    return Site(root, host, KubeletEmulator(root, machine, seed=5, **emulator), truth)
+    model, truth = usual_host()
+    host = model.written_to(root / "host")
+    return Site(root, host, KubeletEmulator(root, machine, seed=5, **emulator), dict(truth))
+
+
+@cache
+def usual_host() -> tuple[HostModel, Mapping[str, int]]:
+    """The host of a site, and the NUMA node of each device id."""
+    with short_folder() as root:
+        host = FakeHost(root)
+        truth = {}
+        for node in NODES:
+            distances = (10, 21) if node == 0 else (21, 10)
+            cpus = f"{node * 8}-{node * 8 + 7}"
+            host.numa_node(node, cpus=cpus, memory_bytes=32 << 30, distances=distances)
+            address = f"0000:{node + 1}b:00.0"
+            vfs = host.pf(address, f"ens{node}", numa=node, vfs=VFS_PER_NODE, vf_offset=0x80)
+            truth |= dict.fromkeys(vfs, node)
+            for slot in range(GPUS_PER_NODE):
+                truth[host.gpu("nvidia", f"0000:{node + 5}{slot}:00.0", numa=node)] = node
+        return HostModel.of(host), truth

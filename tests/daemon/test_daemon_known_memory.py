@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from daemon_site import MACHINE, VF, Served, Site, build_site, pod, until
 from numaplace.cluster.fake import FakeApiServer
 from numaplace.engine.options import PolicyName
@@ -21,9 +20,10 @@ from numaplace.model.names import MEMORY, ResourceName, is_memory
 from numaplace.model.quantity import parse_quantity
 from steering_site import GIB, hidden, home, placed, quiet, steered, steering_site
 from test_daemon_cluster import connected, created, known
+from yaml_text import read_yaml
 
 PAGES = ResourceName("hugepages-2Mi")
-STORY = yaml.safe_load((Path(__file__).parents[1] / "cases/daemon/known_memory.yaml").read_text())
+STORY = read_yaml((Path(__file__).parents[1] / "cases/daemon/known_memory.yaml").read_text())
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,8 +10,10 @@ from typing import Any
 
 import pytest
 from daemon_site import GPU, VF, Site, build_site, pod, preferred
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_memory import short_folder
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.channel import open_channel
 from numaplace.kubelet.emulator import NO_FAULTS, Faults
@@ -39,8 +40,8 @@ class Loop:
 @pytest.fixture(scope="module")
 def loop() -> Iterator[Loop]:
     made = Loop()
-    with tempfile.TemporaryDirectory(prefix="np-", dir="/tmp") as root, made.runner:
-        made.runner.run(made.start(Path(root)))
+    with short_folder() as root, made.runner:
+        made.runner.run(made.start(root))
         yield made
         made.runner.run(made.stack.aclose())
 
@@ -70,7 +71,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(steps)
 def test_random_requests_never_fail_and_are_answered_validly(loop: Loop, sequence: Any) -> None:
     loop.runner.run(play(loop, sequence))

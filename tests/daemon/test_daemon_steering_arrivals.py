@@ -70,8 +70,9 @@ async def test_a_pod_without_devices_takes_no_room_from_the_next_one(root, api):
         await watching(served)
         await placed(site, "p", {GPU: 1}, cpus=3, gib=1)
         await quiet(served)
+        await until(lambda: hidden(site, GPU) == {0})
         created(api, "cpus", {"cpu": 5, "memory": "1Gi"})
-        await known(served, "cpus")
+        await until(lambda: hidden(site, GPU) == set())
         assert (await placed(site, "cpus", {}, cpus=5, gib=1)).admitted
         assert (await placed(site, "next", {GPU: 1}, cpus=3, gib=1)).admitted
 

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from daemon_site import RecordedLog
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numaplace.daemon.node_state import NodeState
@@ -177,7 +178,7 @@ WHATS = ("grant", "pod", "delete", "refused", "lost", "returned", "reset", "away
 STEPS = st.tuples(st.sampled_from(("grant", "grant", "list", "wait", "wait", *WHATS)), st.integers(0, 29))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, max_size=25))
 def test_any_history(steps):
     async def play():

@@ -11,9 +11,9 @@ from numaplace.model.names import ResourceName
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> FakeHost:
+def host(root: Path) -> FakeHost:
     """Two NUMA nodes and no cards."""
-    fake = FakeHost(tmp_path)
+    fake = FakeHost(root)
     fake.numa_node(0, cpus="0-7", memory_bytes=1 << 34, distances=(10, 21))
     fake.numa_node(1, cpus="8-15", memory_bytes=1 << 34, distances=(21, 10))
     return fake

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from numaplace.devices.source import SOURCES
 from numaplace.reading.names import PF_NAME
+from yaml_text import read_yaml
 
 CASES = Path(__file__).parent.parent / "cases/devices"
 
@@ -22,5 +22,5 @@ def record(kind: str, fields: Mapping[str, Any]) -> Any:
 
 def cases(name: str) -> Sequence[Any]:
     """Read a case file as pytest parameters, named by `name` or by their content."""
-    rows = yaml.safe_load((CASES / name).read_text(encoding="utf-8"))
+    rows = read_yaml((CASES / name).read_text(encoding="utf-8"))
     return [pytest.param(row, id=str(row.get("name") or list(row.values())[1])) for row in rows]

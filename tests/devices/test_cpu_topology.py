@@ -46,8 +46,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(root: Path) -> Machine:
+    return Machine(root)
 
 
 def epyc(machine: Machine) -> None:
@@ -166,8 +166,8 @@ def test_what_no_kubelet_starts_on_is_unknown(machine: Machine, text: str) -> No
     assert read_cpu_topology(machine.sysfs) is None
 
 
-def test_an_empty_sysfs_is_unknown(tmp_path: Path) -> None:
-    assert read_cpu_topology(tmp_path / "nowhere") is None
+def test_an_empty_sysfs_is_unknown(root: Path) -> None:
+    assert read_cpu_topology(root / "nowhere") is None
 
 
 def test_a_node_that_no_affinity_mask_can_name(machine: Machine) -> None:

@@ -7,8 +7,8 @@ from numaplace.devices.host import parse_cpulist, read_topology
 from numaplace.model.topology import NumaTopology
 
 
-def test_sparse_nodes_with_cpus_and_distances(tmp_path: Path) -> None:
-    host = FakeHost(tmp_path)
+def test_sparse_nodes_with_cpus_and_distances(root: Path) -> None:
+    host = FakeHost(root)
     host.numa_node(0, cpus="0-2,8", distances=(10, 16, 32))
     host.numa_node(2, cpus="3", distances=(16, 10, 32))
     host.numa_node(8, cpus="", distances=(32, 32, 10))
@@ -19,8 +19,8 @@ def test_sparse_nodes_with_cpus_and_distances(tmp_path: Path) -> None:
     )
 
 
-def test_a_kernel_without_numa_is_one_node(tmp_path: Path) -> None:
-    host = FakeHost(tmp_path)
+def test_a_kernel_without_numa_is_one_node(root: Path) -> None:
+    host = FakeHost(root)
     assert read_topology(host.roots.sysfs) == NumaTopology(nodes=(0,), cpus={0: frozenset()})
     host.tree.file("sys/devices/system/cpu/online", "0-3")
     assert read_topology(host.roots.sysfs).cpus == {0: frozenset({0, 1, 2, 3})}

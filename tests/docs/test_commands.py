@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from doc_commands import LANGUAGES, blocks, commands
 from numaplace.cli.console import Console
 from numaplace.cli.main import COMMANDS, main
+from yaml_text import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TABLE: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests/cases/docs/commands.yaml").read_text())
+TABLE: list[dict[str, Any]] = read_yaml((ROOT / "tests/cases/docs/commands.yaml").read_text())
 KNOWN = {row["command"]: row for row in TABLE}
 SHOWN = {command: document for document in DOCUMENTS for command in commands(document)}
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from numaplace.cli import run
 from numaplace.config.fields import fields_of
 from numaplace.config.load import Loaded, load_config
 from numaplace.config.schema import Config
 from numaplace.devices.declared.load import load_declared
+from yaml_text import read_all_yaml, read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs/examples"
@@ -41,7 +41,7 @@ def config_blocks() -> Iterator[Any]:
         for number, (language, text) in enumerate(_FENCE.findall(document.read_text())):
             if language != "yaml":
                 continue
-            parsed = yaml.safe_load(text)
+            parsed = read_yaml(text)
             if not isinstance(parsed, dict) or parsed.keys() & {"apiVersion", "steps"}:
                 continue  # a Kubernetes object, or a scenario
             if parsed.keys() & CONFIG_KEYS:
@@ -63,12 +63,12 @@ def test_example_configuration_is_accepted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.name)
 def test_example_files_are_yaml(file: Path) -> None:
-    assert list(yaml.safe_load_all(file.read_text()))
+    assert read_all_yaml(file.read_text())
 
 
 @pytest.fixture
 def manifests() -> dict[str, dict[str, Any]]:
-    found = yaml.safe_load_all((EXAMPLES / "daemonset.yaml").read_text())
+    found = read_all_yaml((EXAMPLES / "daemonset.yaml").read_text())
     return {manifest["kind"]: manifest for manifest in found}
 
 

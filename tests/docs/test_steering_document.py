@@ -21,6 +21,7 @@ from numaplace.kubelet.config.model import MOST_NUMA_NODES
 from numaplace.state.ledger import GRANT_GRACE_SECONDS
 from numaplace.steering.decision import Reason
 from numaplace.steering.learned_requests import REMEMBERED_REQUESTS
+from yaml_text import read_yaml
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "steering.md").read_text()
@@ -80,7 +81,7 @@ def test_what_it_costs_is_what_was_measured() -> None:
 def test_a_kubelet_starts_with_the_example(tmp_path: Path) -> None:
     """Its reserved memory, for one, has to be the sum of what the node reserves."""
     text = next(text for _, text in blocks(DOCS / "steering.md") if "topologyManagerPolicy:" in text)
-    kubelet = {key: value for key, value in yaml.safe_load(text).items() if key not in ("apiVersion", "kind")}
+    kubelet = {key: value for key, value in read_yaml(text).items() if key not in ("apiVersion", "kind")}
     numa = [{"id": node, "cpus": cpus, "memory": "64Gi"} for node, cpus in ((0, "0-31"), (1, "32-63"))]
     pod = {"name": "p", "containers": [{"name": "main", "cpu": 8, "memory": "32Gi"}]}
     file = tmp_path / "scenario.yaml"

@@ -1,20 +1,10 @@
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from doctor_site import Patient, build_patient
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    """A folder short enough for socket paths."""
-    folder = Path(tempfile.mkdtemp(prefix="np-", dir="/tmp"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

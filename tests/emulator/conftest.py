@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,14 +8,6 @@ from numaplace.kubelet.emulator import EmulatedNode, KubeletEmulator, Limits
 from numaplace.model.names import ResourceName
 from numaplace.model.topology import NumaTopology
 from smallplugin import GIB, VF, SmallPlugin, device
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    """A folder short enough for socket paths."""
-    folder = Path(tempfile.mkdtemp(prefix="np-"))
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from numaplace.engine.hint import Hint
 from numaplace.engine.merge import ProvidersHints
 from numaplace.engine.options import PolicyOptions, parse_options
 from numaplace.model.mask import mask_of, nodes_of
 from numaplace.model.names import ResourceName
 from numaplace.model.topology import NumaTopology
+from yaml_text import read_yaml
 
 CASES = Path(__file__).parents[1] / "cases" / "engine"
 
@@ -23,7 +23,7 @@ Case = Mapping[str, Any]
 
 def load(name: str) -> Any:
     text = (CASES / name).read_text(encoding="utf-8")
-    return json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
+    return json.loads(text) if name.endswith(".json") else read_yaml(text)
 
 
 def section(key: str, *names: str) -> list[Any]:

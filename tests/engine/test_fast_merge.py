@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from effort import examples
 from enginecases import flat_topology, load, numa_of, providers_of, topology_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,7 +68,7 @@ def both(
     return fast, merge(filtered, topology=topology, policy=policy, options=options)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.data(), topologies(), policies, options_of)
 def test_it_is_the_plain_merge(
     data: st.DataObject, topology: NumaTopology, policy: PolicyName, options: PolicyOptions
@@ -80,7 +81,7 @@ def test_it_is_the_plain_merge(
     assert fast == plain
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(
         st.lists(st.builds(Hint, st.integers(1, 7), st.just(value=False), st.integers(0, 3)), max_size=12),
@@ -109,7 +110,7 @@ def test_it_is_the_plain_merge_of_the_hints_that_a_kubelet_merged(strategy: Stra
         assert fast == plain, case
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data(), topologies(), policies, options_of)
 def test_beyond_the_limits_only_scores_of_non_preferred_hints_may_differ(
     data: st.DataObject, topology: NumaTopology, policy: PolicyName, options: PolicyOptions

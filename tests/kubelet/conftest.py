@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,11 +8,8 @@ from kubelet_side import KubeletSide, PodResourcesSide
 
 
 @pytest.fixture
-def short_dir() -> Iterator[Path]:
-    """A folder whose path leaves room for a socket name, which pytest's tmp_path may not."""
-    path = Path(tempfile.mkdtemp(prefix="np-", dir="/tmp"))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
+def short_dir(root: Path) -> Path:
+    return root
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from effort import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numaplace.kubelet.checkpoint import NAME, Checkpoint, devices_in_checkpoint
 
@@ -59,7 +60,7 @@ def test_no_file_is_not_known(tmp_path):
     assert devices_in_checkpoint(tmp_path) is None
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50))
 @given(st.binary(max_size=200))
 def test_garbage_raises_nothing(tmp_path, garbage):
     (tmp_path / NAME).write_bytes(garbage)

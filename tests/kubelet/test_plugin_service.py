@@ -5,8 +5,9 @@ import json
 
 import grpc
 import pytest
+from effort import examples
 from grpc import aio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubelet_side import eventually
 from numaplace.kubelet.api import deviceplugin_pb2 as dp
@@ -240,7 +241,7 @@ async def test_a_report_that_fails_is_no_error_for_the_kubelet(served):
 ids = st.lists(st.sampled_from([f"d{n}" for n in range(6)]), max_size=8)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@settings(max_examples=examples(60))
 @given(available=ids, must=ids, size=st.integers(-2, 9), answer=ids)
 def test_no_request_and_no_answer_of_the_handler_make_an_error(available, must, size, answer):
     handler = Handler()

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from effort import examples
 from google.protobuf.message import DecodeError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubelet_side import pod
 from numaplace.errors import PeerError
@@ -52,7 +53,7 @@ replies = st.lists(pods, max_size=4).map(
 )
 
 
-unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+often = settings(max_examples=examples(60))
 
 
 def plainly(raw: bytes) -> tuple[PodUse, ...] | None:
@@ -69,7 +70,7 @@ def decoded(decoder: ListDecoder, raw: bytes) -> tuple[PodUse, ...] | None:
         return None
 
 
-@unhurried
+@often
 @given(st.lists(replies, min_size=1, max_size=4))
 def test_decoding_a_series_of_replies_equals_converting_each(series):
     decoder = ListDecoder()
@@ -77,7 +78,7 @@ def test_decoding_a_series_of_replies_equals_converting_each(series):
         assert decoder.decode(raw) == plainly(raw)
 
 
-@unhurried
+@often
 @given(replies, st.binary(max_size=12), st.integers(0, 400))
 def test_damaged_replies_are_judged_as_the_full_parser_does(raw, damage, at):
     damaged = raw[:at] + damage + raw[at + 1 :]
@@ -87,7 +88,7 @@ def test_damaged_replies_are_judged_as_the_full_parser_does(raw, damage, at):
     assert decoder.decode(raw) == plainly(raw)
 
 
-@unhurried
+@often
 @given(st.binary(max_size=40))
 def test_any_bytes_are_judged_as_the_full_parser_does(raw):
     assert decoded(ListDecoder(), raw) == plainly(raw)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.errors import AllocationError
@@ -16,8 +15,9 @@ from numaplace.managers.devices import AllocationRequest, PickOrder, PreferredCa
 from numaplace.model.device import Device
 from numaplace.model.mask import mask_of
 from numaplace.model.names import DeviceId, ResourceName
+from yaml_text import read_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/managers/device_steps.yaml").read_text())
+CASES = read_yaml((Path(__file__).parents[1] / "cases/managers/device_steps.yaml").read_text())
 RESOURCE = ResourceName("example.com/vf")
 
 

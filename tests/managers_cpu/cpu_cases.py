@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from numaplace.managers.cpu.options import CpuPolicyOptions, check_cpu_options, parse_cpu_options
 from numaplace.managers.cpu.state import CpuState
 from numaplace.managers.cpu.static import StaticCpuPolicy
@@ -15,6 +14,7 @@ from numaplace.managers.cpu.topology import CpuDetail, CpuTopology
 from numaplace.managers.device_manager import ContainerKind, PodUid
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, MEMORY
+from yaml_text import read_yaml
 
 CASES = Path(__file__).parents[1] / "cases/managers_cpu"
 
@@ -23,7 +23,7 @@ Case = Mapping[str, Any]
 
 def load(name: str) -> list[Case]:
     """Return the rows of a YAML file."""
-    rows: list[Case] = yaml.safe_load((CASES / name).read_text())
+    rows: list[Case] = read_yaml((CASES / name).read_text())
     return rows
 
 

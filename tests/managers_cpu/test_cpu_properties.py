@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from cpu_cases import container, pod
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numaplace.engine.hint import Hint
@@ -111,7 +112,7 @@ def check(policy: StaticCpuPolicy, state: CpuState) -> None:
     assert not held & policy.reserved
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_pods_come_and_go(data: st.DataObject) -> None:
     policy = data.draw(policies())
@@ -149,7 +150,7 @@ def test_pods_come_and_go(data: st.DataObject) -> None:
     assert not state.assigned
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_hints_name_every_set_that_holds_enough_and_prefer_the_narrowest(data: st.DataObject) -> None:
     policy = data.draw(policies())
@@ -179,7 +180,6 @@ def test_hints_name_every_set_that_holds_enough_and_prefer_the_narrowest(data: s
         assert 0 <= hint.score <= 100
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_mask_that_holds_enough_is_kept_to(data: st.DataObject) -> None:
     policy = data.draw(policies())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.managers.device_hints import (
@@ -19,10 +18,9 @@ from numaplace.managers.pod import Container, Pod
 from numaplace.model.device import Device
 from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, ResourceName
+from yaml_text import read_yaml
 
-CASES = yaml.safe_load(
-    (Path(__file__).parent.parent / "cases/managers_kubelet/device_hints.yaml").read_text()
-)
+CASES = read_yaml((Path(__file__).parent.parent / "cases/managers_kubelet/device_hints.yaml").read_text())
 GPU = ResourceName("example.com/gpu")
 UID = PodUid("pod")
 

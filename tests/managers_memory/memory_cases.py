@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from numaplace.engine.hint import Hint
 from numaplace.managers.device_manager import ContainerKind, PodUid
 from numaplace.managers.memory.hints import Hints
@@ -21,6 +20,7 @@ from numaplace.managers.memory.reuse import Assigned
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, ResourceName
 from numaplace.model.podresources import MemoryBlock
+from yaml_text import read_yaml
 
 CASES = Path(__file__).parent.parent / "cases" / "managers_memory"
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -28,7 +28,7 @@ UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 def load(name: str) -> list[dict[str, Any]]:
     text = (CASES / name).read_text(encoding="utf-8")
-    return yaml.safe_load(text) if name.endswith(".yaml") else json.loads(text)
+    return read_yaml(text) if name.endswith(".yaml") else json.loads(text)
 
 
 def quantity(text: int | str) -> int:

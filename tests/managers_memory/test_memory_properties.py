@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import count
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_cases import one_container_pod
@@ -174,7 +175,7 @@ def test_no_hint_is_missing(used: tuple[StaticMemoryPolicy, MemoryState], contai
         assert policy.blocks(after, pod.uid, "c")[0].nodes != nodes_of(mask)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(policies(), st.lists(pods(), max_size=4))
 def test_pods_that_are_not_guaranteed_are_passed_over(policy: StaticMemoryPolicy, several: list[Pod]) -> None:
     state = policy.initial_state()

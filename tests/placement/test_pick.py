@@ -1,13 +1,13 @@
 from pathlib import Path
 
 import pytest
-import yaml
 from numaplace.model.device import Device
 from numaplace.model.names import Strategy
 from numaplace.placement.index import index_devices
 from numaplace.placement.pick import pick_devices
+from yaml_text import read_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/placement/devices.yaml").read_text())
+CASES = read_yaml((Path(__file__).parents[1] / "cases/placement/devices.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])

@@ -16,6 +16,7 @@ import yaml
 from numaplace.reading.names import parse_cpu_list
 from numaplace.simulate.scenario.load import parse_scenario
 from numaplace.simulate.scenario.records import Scenario
+from yaml_text import read_yaml
 
 FOLDER = Path(__file__).parent.parent / "cases" / "scenarios"
 Document = dict[str, Any]
@@ -24,7 +25,7 @@ Document = dict[str, Any]
 def variants() -> Iterator[Any]:
     """Yield (scenario document, expectations) of every variant of every case file."""
     for file in sorted(FOLDER.glob("*.yaml")):
-        case = yaml.safe_load(file.read_text())
+        case = read_yaml(file.read_text())
         for variant in case["variants"]:
             scenario = dict(case["scenario"])
             scenario["kubelet"] = scenario.get("kubelet", {}) | variant.get("kubelet", {})

@@ -7,7 +7,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.errors import ScenarioError
@@ -18,9 +17,10 @@ from numaplace.reading.names import parse_cpu_list
 from numaplace.simulate.scenario.load import load_scenario, parse_scenario
 from numaplace.simulate.scenario.records import Create, Delete, Enforcement, Health
 from numaplace.simulate.simulator.run import Simulator
+from yaml_text import read_yaml
 
 CASES = Path(__file__).parent.parent / "cases" / "simulate_scenario"
-REFUSED = yaml.safe_load((CASES / "refused.yaml").read_text())
+REFUSED = read_yaml((CASES / "refused.yaml").read_text())
 GIB = 1024**3
 
 
@@ -100,7 +100,7 @@ def test_everything_that_a_file_may_say():
 
 def test_json_is_read_too(tmp_path):
     file = tmp_path / "s.json"
-    file.write_text(json.dumps(yaml.safe_load(FULL), indent="\t"))
+    file.write_text(json.dumps(read_yaml(FULL), indent="\t"))
     scenario = load_scenario(file)
     assert scenario.machine == parse_scenario(FULL, source="full").machine
     assert scenario.placement.enforcement is Enforcement.OFF

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numaplace.reading.names import parse_cpu_list
@@ -85,7 +86,7 @@ def parsed(document):
     return parse_scenario(json.dumps(document), source="generated")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(scenarios())
 def test_never_more_than_there_is_and_nothing_twice(document):
     simulator = Simulator(parsed(document))
@@ -130,7 +131,7 @@ def _comparable(simulator):
     return exact, sum(node.allocated["memory"] for node in use)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(scenarios())
 def test_a_refused_pod_changes_nothing_and_all_deleted_is_as_new(document):
     scenario = parsed(document)
@@ -156,13 +157,13 @@ def _without_memory(node):
     return {name: amount for name, amount in node.allocated.items() if name != "memory"}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(scenarios())
 def test_the_same_scenario_gives_the_same_outcome(document):
     assert run_document(simulate(parsed(document))) == run_document(simulate(parsed(document)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(scenarios())
 def test_what_is_admitted_gets_what_it_asks_for(document):
     specs = {step["create"]["name"]: step["create"] for step in document["steps"] if "create" in step}

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numaplace.cli.console import Console
@@ -114,7 +115,7 @@ def stock_twin(simulator, document):
     return twin
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(scenarios())
 def test_steering_admits_exactly_what_the_kubelet_admits_without_it(document):
     """From the same state each single decision; what a container before it got may differ."""
@@ -143,7 +144,7 @@ def _width(mask):
     return 99 if mask is None else mask.bit_count()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(scenarios())
 def test_what_is_not_withheld_has_a_reason_and_the_prediction_holds(document):
     for step in simulate(parsed(document)).steps:

@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-import yaml
 from numaplace.model.device import Device
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
 from numaplace.model.topology import NumaTopology
+from yaml_text import read_yaml
 
 CASES = Path(__file__).parent.parent / "cases" / "state"
 DEFAULT_NODES = {0: range(8), 1: range(8, 16)}
 
 
 def cases(name):
-    return yaml.safe_load((CASES / name).read_text(encoding="utf-8"))
+    return read_yaml((CASES / name).read_text(encoding="utf-8"))
 
 
 def topology_of(case):

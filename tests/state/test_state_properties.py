@@ -1,5 +1,6 @@
 """Invariants over arbitrary, odd input: the kubelet's reply is not trusted to make sense."""
 
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numaplace.model.device import Device
@@ -137,7 +138,7 @@ events = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(history=st.lists(st.tuples(st.integers(0, 40), events), max_size=12))
 def test_the_ledger_and_the_log_take_any_history(history):
     ledger, log, cache, now, listed = Ledger(), AdmissionLog(), ContributionCache(), 0.0, ()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from effort import in_chunks, part
 from numaplace.engine.options import PolicyName, PolicyOptions
 from numaplace.engine.weights import parse_weights
 from numaplace.managers.admission import Scope
@@ -252,10 +253,11 @@ def generated(rng):
 
 
 @pytest.mark.parametrize("strategy", [LEAST, MOST])
-def test_all_of_a_history_is_admitted_and_aligned_as_without(strategy):
+@in_chunks(72, size=24)
+def test_all_of_a_history_is_admitted_and_aligned_as_without(strategy, seeds):
     """Not a decision by itself, but all of them together."""
     several = single = 0
-    for seed in range(70):
+    for seed in seeds:
         rng = Random(f"{strategy} {seed}")
         hardware, requests = generated(rng)
         moves = history(rng, requests, 30)
@@ -268,8 +270,8 @@ def test_all_of_a_history_is_admitted_and_aligned_as_without(strategy):
         assert sum(aligned for _, aligned in fates) >= sum(aligned for _, aligned in without), seed
         several += bool(steered) and len(requests) > 1
         single += bool(steered) and len(requests) == 1
-    assert several > 3
-    assert single > 3
+    assert several > 0
+    assert single > 0
 
 
 def odd(rng):
@@ -293,9 +295,10 @@ def odd(rng):
     return hardware, list(dict.fromkeys(requests))
 
 
-def test_all_of_a_history_on_an_odd_machine_is_admitted_as_without():
+@in_chunks(150, size=50)
+def test_all_of_a_history_on_an_odd_machine_is_admitted_as_without(seeds):
     steered = 0
-    for seed in range(150):
+    for seed in seeds:
         rng = Random(seed)
         hardware, requests = odd(rng)
         moves = history(rng, requests, 30)
@@ -305,7 +308,7 @@ def test_all_of_a_history_on_an_odd_machine_is_admitted_as_without():
             steered += 1
             without, _ = played(hardware, requests, moves, None)
             assert [one for one, _ in fates] == [one for one, _ in without], seed
-    assert steered > 2
+    assert steered > 0
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -317,7 +320,7 @@ def test_requests_that_are_as_good_as_one_go_where_the_kep_sends_them(policy, st
     settings = SteeringSettings(strategy=strategy, weights=parse_weights(weights))
     scored = PolicyOptions(strategy=strategy, weights=parse_weights(weights))
     moved = 0
-    for seed in range(3):
+    for seed in range(part(6)):
         machine = Machine(hardware)
         for number, (leaves, which, one) in enumerate(history(Random(seed), requests, 50)):
             alive = sorted(machine.kubelet.pods)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from effort import in_chunks
 from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.engine.options import PolicyName
@@ -16,9 +17,10 @@ from test_never_worse import assert_not_worse, case
 
 
 @pytest.mark.parametrize("policy", [PolicyName.BEST_EFFORT, PolicyName.SINGLE_NUMA_NODE])
-def test_no_request_comes_off_worse_on_one_either(policy):
+@in_chunks(600, size=200)
+def test_no_request_comes_off_worse_on_one_either(policy, seeds):
     steered = 0
-    for seed in range(600):
+    for seed in seeds:
         machine, requests, settings = case(seed, even=seed % 2 > 0)
         if machine.hardware.policy is not policy:
             continue
@@ -28,7 +30,7 @@ def test_no_request_comes_off_worse_on_one_either(policy):
             for older in (True, False):
                 machine.hardware = replace(machine.hardware, hints_over_all_nodes=older)
                 assert_not_worse(machine, requests, decision.withheld)
-    assert steered > 15
+    assert steered > 2
 
 
 @given(

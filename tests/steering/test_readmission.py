@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numaplace.engine.options import PolicyName
@@ -27,7 +28,7 @@ def admits_again(machine, name, *, in_use, withheld):
     return machine.kubelet.admit(machine.kubelet.pods[PodUid(name)]).admitted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.sampled_from(KINDS), min_size=1, max_size=6),
     st.sampled_from(POLICIES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from effort import examples, part
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numaplace.engine.options import PolicyName
@@ -58,12 +59,12 @@ POLICIES = [PolicyName.SINGLE_NUMA_NODE, PolicyName.RESTRICTED, PolicyName.BEST_
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_pod_of_a_burst_comes_off_worse(policy, specs):
     """One container each: where the first one goes decides what room is left for the second."""
-    assert bursts(policy, range(30), specs=specs, always=True) > 10
+    assert bursts(policy, range(part(30)), specs=specs, always=True) > 10
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_pod_of_several_containers_comes_off_worse_by_default(policy):
-    assert bursts(policy, range(500, 515), specs=False, always=False) > 2
+    assert bursts(policy, range(500, 500 + part(15)), specs=False, always=False) > 2
 
 
 def bursts(policy, seeds, *, specs, always):
@@ -133,7 +134,7 @@ def test_a_container_of_an_unknown_request_does_not_split():
             assert machine.on_one_node("both")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False), st.sampled_from(["declared", "seen", "none"]), st.booleans())
 def test_any_history_of_any_pods_gives_decisions(rng, source, specs):
     """Pods of unknown requests, too: no errors, and a reason for all that is not withheld."""

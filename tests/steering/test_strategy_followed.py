@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from effort import part
 from numaplace.engine.options import PolicyName, PolicyOptions
 from numaplace.engine.weights import parse_weights
 from numaplace.managers.admission import Scope
@@ -60,7 +61,7 @@ def test_least_allocated_on_equal_nodes_is_the_keps_in_every_state(nodes, policy
     )
     steps = 24 if nodes == 8 else 60
     requests = [request(gpu=size, cpu=4 * size, memory=8 * size) for size in (1, 2, 4)]
-    for seed in range(3):
+    for seed in range(part(3)):
         same, moved = play(hardware, requests, known=requests, seed=seed, steps=steps, always=True)
         assert same
         assert moved > 0
@@ -73,7 +74,7 @@ def test_weights_that_single_out_a_resource_are_the_keps(policy, weights):
     devices = {GPU: per_node(*[8] * nodes), VF: per_node(*[16] * nodes)}
     hardware = Hardware(nodes, (64,) * nodes, (256,) * nodes, devices, policy=policy)
     requests = [request(gpu=1, vf=2, cpu=4, memory=8), request(gpu=2, vf=4, cpu=8, memory=16)]
-    for seed in range(3):
+    for seed in range(part(3)):
         same, moved = play(hardware, requests, known=requests, weights=weights, seed=seed, always=True)
         assert same
         assert moved > 0
@@ -84,7 +85,7 @@ def test_weights_that_single_out_a_resource_are_the_keps(policy, weights):
 def test_most_allocated_with_one_request_is_the_keps(policy, size):
     hardware = Hardware(4, (32,) * 4, (64,) * 4, {GPU: per_node(8, 8, 8, 8)}, policy=policy)
     requests = [request(gpu=size, cpu=4, memory=4)]
-    for seed in range(3):
+    for seed in range(part(3)):
         assert play(hardware, requests, known=requests, strategy=MOST, seed=seed)[0]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from effort import part
 
 from study.arms import arms_for
 from study.fate import Fate
@@ -18,7 +19,7 @@ JOBS = {GPUS.name: 7, VFS.name: 5}
 
 
 @pytest.mark.parametrize("may_refuse", [True, False])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(part(8)))
 @pytest.mark.parametrize("world", SHORT_WORLDS, ids=lambda world: world.name)
 def test_equals_brute_force(world: World, seed: int, may_refuse: bool) -> None:
     trace = generate(world, 5.0, seed=seed, jobs=JOBS[world.name])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from study.__main__ import main
+from study.__main__ import main as study_main
 from study.experiment import Effort, run_long
 from study.report import as_text
 from study.second_look import TIMES, SecondLook, look_again
@@ -18,6 +18,12 @@ from study.steering import Compared, compare
 from study.worlds import WORLDS
 
 COMMAND = ["--quick", "--seeds", "2", "--processes", "1", "--world", "gpu-2x4-with-8"]
+SMALL = Effort(seeds=2, jobs=14, warm_up=4, short_traces=1, processes=1)
+
+
+def main(argv: list[str]) -> int:
+    """Run the command on traces that are shorter yet."""
+    return study_main(argv, quick=SMALL)
 
 
 def test_json_is_complete_and_repeatable(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +79,6 @@ def test_steering_has_one_table_with_all_who_place(capsys: pytest.CaptureFixture
     assert 0 < float(short[6]) <= 100
 
 
-SMALL = Effort(seeds=2, jobs=20, warm_up=10, processes=1)
 WORSE, BETTER, SAME = Estimate(-2.0, 1.0), Estimate(2.0, 1.0), Estimate(0.5, 1.0)
 
 
