@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 from host_model import HostModel
 from in_memory import short_folder
+from msgspec.structs import replace
 from numaplace.config.load import Loaded, load_config
 from numaplace.config.schema import Config
 from numaplace.daemon.node import Node
@@ -41,12 +42,25 @@ NODES = (0, 1)
 VFS_PER_NODE = 8
 GPUS_PER_NODE = 4
 SIZES = {VF: VFS_PER_NODE * 2, GPU: GPUS_PER_NODE * 2}
-LIMIT_SECONDS = 10.0
+LIMIT_SECONDS = 30.0
 
 SOURCES: Mapping[ResourceName, Mapping[str, Any]] = {
     VF: {"sriov": {"drivers": ["iavf"]}},
     GPU: {"gpu": {"vendor": "nvidia"}},
 }
+
+
+@dataclass
+class Clock:
+    """Monotonic seconds for a daemon. Time in which nothing is to happen can be passed over."""
+
+    skipped_seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.skipped_seconds
+
+    def skip(self, seconds: float) -> None:
+        self.skipped_seconds += seconds
 
 
 async def until(condition: Any, what: str = "the condition", *, limit_seconds: float = LIMIT_SECONDS) -> Any:
@@ -102,6 +116,7 @@ class Served:
     node: Node
     metrics: Metrics
     log: RecordedLog
+    clock: Clock
 
     async def page(self, path: str) -> tuple[int, str]:
         return await fetch(self.node.port, path)
@@ -113,8 +128,19 @@ class Served:
 
     def count(self, name: str, **labels: str) -> float:
         """A counter's value without a scrape; the sum over labels that are not given."""
-        found = samples(self.metrics.render()[0].decode())
+        lines = self.metrics.render()[0].decode().splitlines()
+        found = samples("\n".join(line for line in lines if line.startswith(name)) + "\n")
         return total(found, name, **labels)
+
+    async def listed(self, times: int) -> None:
+        """Wait for so many Lists from now on; the first one may have been sent before."""
+        before = self.count("numaplace_podresources_calls_total", method="List", code="OK")
+        await until(
+            lambda: (
+                self.count("numaplace_podresources_calls_total", method="List", code="OK") >= before + times
+            ),
+            f"{times} Lists",
+        )
 
 
 def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -144,12 +170,16 @@ async def fetch(port: int | None, path: str) -> tuple[int, str]:
 
 @dataclass
 class Site:
-    """The host and the kubelet. ``truth`` holds the NUMA node of each device id."""
+    """The host and the kubelet. ``truth`` holds the NUMA node of each device id.
+
+    ``poll_seconds``: a shorter poll interval than may be configured.
+    """
 
     root: Path
     host: FakeHost
     kubelet: KubeletEmulator
     truth: dict[str, int] = field(default_factory=dict)
+    poll_seconds: float | None = None
 
     def document(self, **changes: Any) -> dict[str, Any]:
         return {
@@ -184,7 +214,10 @@ class Site:
         return load_config(self.write(self.document(**changes)), env={}, flags={})
 
     def config(self, **changes: Any) -> Config:
-        return self.load(**changes).config
+        config = self.load(**changes).config
+        if self.poll_seconds is None or "pollInterval" in changes:
+            return config
+        return replace(config, poll_interval_seconds=self.poll_seconds)
 
     @asynccontextmanager
     async def serving(
@@ -195,17 +228,18 @@ class Site:
         The kubelet follows a plugin already while it still answers Register, so the node may learn it later.
         """
         config = self.config(**changes)
-        log, metrics = RecordedLog(), Metrics(version="test", clock=time.monotonic)
-        node = Node(config, metrics=metrics, log=log, clock=time.monotonic, env=env)
+        log, clock = RecordedLog(), Clock()
+        metrics = Metrics(version="test", clock=clock)
+        node = Node(config, metrics=metrics, log=log, clock=clock, env=env)
         async with node.running():
             if wait:
                 await self.registered(*(resource.name for resource in config.resources))
                 await until(lambda: all(one.registered for one in node._resources.values()))
-            yield Served(node, metrics, log)
+            yield Served(node, metrics, log, clock)
 
     async def registered(self, *resources: ResourceName) -> None:
         for name in resources or tuple(SIZES):
-            await self.kubelet.wait_registered(name, count=SIZES.get(name))
+            await self.kubelet.wait_registered(name, count=SIZES.get(name), timeout_seconds=LIMIT_SECONDS)
 
     async def admit(self, name: str, devices: Mapping[ResourceName, int], **more: Any) -> Admission:
         admission = await self.kubelet.admit(pod(name, devices), **more)

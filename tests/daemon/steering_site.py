@@ -14,6 +14,7 @@ from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator import Admission, ContainerSpec
 from numaplace.managers.admission import Scope
 from numaplace.model.names import ResourceName
+from numaplace.state.stability import QUIET_SECONDS
 
 GIB = 1 << 30
 RESERVED = frozenset({0, 8})
@@ -37,6 +38,7 @@ def steering_site(
         scope=scope,
     )
     site = build_site(root, machine=machine)
+    site.poll_seconds = 0.1
     file = root / "kubelet.yaml"
     file.write_text(yaml.safe_dump(kubelet_document(policy=policy, scope=scope, managers=managers)))
     return site
@@ -66,7 +68,6 @@ def steering(site: Site, **changes: Any) -> dict[str, Any]:
     return {
         "kubelet": kubelet,
         "weights": "cpu=0,memory=0",
-        "pollInterval": "500ms",
         "steering": {"requests": [GPU_REQUEST]},
         **changes,
     }
@@ -76,7 +77,10 @@ def steering(site: Site, **changes: Any) -> dict[str, Any]:
 async def steered(site: Site, **changes: Any) -> AsyncIterator[Served]:
     """Run the daemon, and wait until it has decided for the first time."""
     async with site.serving(**steering(site, **changes)) as served:
-        await until(lambda: decided(served), "a first decision")
+        if "pollInterval" in changes:
+            await until(lambda: decided(served), "a first decision")
+        else:
+            await quiet(served)
         yield served
 
 
@@ -92,8 +96,16 @@ def decided(served: Served) -> bool:
 
 
 async def quiet(served: Served) -> None:
-    """Wait until the daemon has looked at rest after the last admission."""
-    await until(lambda: served.node._steerer._pace.quiet and decided(served), "rest")
+    """Let the daemon look at rest after the last admission; not where it polls rarely."""
+    await quiet_lists(served)
+    await until(lambda: decided(served), "a decision")
+
+
+async def quiet_lists(served: Served) -> None:
+    """Have Lists show the pods unchanged for a while."""
+    await served.listed(2)
+    served.clock.skip(QUIET_SECONDS)
+    await served.listed(2)
 
 
 def published(site: Site, resource: ResourceName) -> Mapping[str, tuple[int, ...]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
 import pytest
-from daemon_site import GPU, VF, RecordedLog, Served, until
+from daemon_site import GPU, VF, Clock, RecordedLog, Served, until
 from numaplace.daemon.node import Node
 from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.engine.options import PolicyName
@@ -92,13 +91,14 @@ async def test_a_reload_keeps_the_breaker_open(site, api):
 
 
 async def test_a_new_start_with_another_configuration_keeps_it_open_too(site):
-    box = BreakerBox(Breaker().tripped(now_seconds=time.monotonic(), backoff_seconds=60), "default/refused")
-    log, metrics = RecordedLog(), Metrics(version="test", clock=time.monotonic)
+    box = BreakerBox(Breaker().tripped(now_seconds=Clock()(), backoff_seconds=60), "default/refused")
+    clock = Clock()
+    log, metrics = RecordedLog(), Metrics(version="test", clock=clock)
     config = site.config(**steering(site))
-    node = Node(config, metrics=metrics, log=log, clock=time.monotonic, box=box)
+    node = Node(config, metrics=metrics, log=log, clock=clock, box=box)
     async with node.running():
         await site.registered()
-        await until(lambda: reasons(Served(node, metrics, log)) == {"held-off-after-a-refusal"})
+        await until(lambda: reasons(Served(node, metrics, log, clock)) == {"held-off-after-a-refusal"})
         assert (await placed(site, "p0", {GPU: 1})).admitted
         assert hidden(site, GPU) == set()
 
@@ -126,7 +126,7 @@ async def test_a_pod_that_does_not_ask_us_is_looked_for_when_the_api_server_tell
     async with steered(site, env=env_of(site, api), pollInterval="10m") as served:
         await watching(served)
         await placed(site, "p0", {GPU: 1})
-        await quiet(served)
+        await served.listed(2)
         assert hidden(site, GPU) == {0}
         assert home(site, await placed(site, "cpus", {}, cpus=6)) == {1}
         created(api, "cpus", {})

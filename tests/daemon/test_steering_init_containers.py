@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from daemon_site import GPU, VF, until
 from numaplace.cluster.fake import FakeApiServer
+from numaplace.daemon.steering.kubelet_restart import LONGEST_SECONDS
 from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator import NO_FAULTS, ContainerSpec, Faults, PodSpec
 from numaplace.managers.admission import Scope
-from steering_site import GIB, hidden, home, placed, quiet, steered, steering, steering_site
+from numaplace.state.ledger import GRANT_GRACE_SECONDS
+from steering_site import GIB, hidden, home, placed, quiet, quiet_lists, steered, steering, steering_site
 from test_daemon_cluster import NODE, env_of
 from test_daemon_steering_trouble import write_checkpoint
 
@@ -65,14 +67,16 @@ async def kept_by_an_init_container(site, *, faults=NO_FAULTS):
 ONE_GPU = {"requests": [{GPU: 1, "cpu": 1, "memory": "1Gi"}]}
 
 
-async def test_devices_that_init_containers_keep_are_not_free_after_a_daemon_restart(root, monkeypatch):
-    monkeypatch.setattr("numaplace.daemon.steering.kubelet_restart.LONGEST_SECONDS", 1.0)
+async def test_devices_that_init_containers_keep_are_not_free_after_a_daemon_restart(root):
     site = steering_site(root)
     async with site.kubelet:
         async with steered(site, steering={"mode": "off"}):
             await kept_by_an_init_container(site)
         async with site.serving(**steering(site, steering=ONE_GPU)) as served:
-            await until(lambda: served.node._steerer._standstill._hold.since_seconds is None)
+            await site.registered()
+            await served.listed(2)
+            served.clock.skip(LONGEST_SECONDS)
+            await served.listed(2)
             made = [await placed(site, f"p{number}", {GPU: 1}, cpus=1, gib=1) for number in range(5)]
             assert [one.admitted for one in made] == [True] * 5
             await quiet_lists(served)
@@ -84,22 +88,15 @@ async def test_devices_that_init_containers_keep_are_not_free_after_a_daemon_res
             await until(lambda: hidden(site, GPU) == {0})
 
 
-async def test_devices_that_init_containers_keep_are_not_free_when_their_grant_is_forgotten(
-    root, monkeypatch
-):
-    monkeypatch.setattr("numaplace.state.ledger.GRANT_GRACE_SECONDS", 2.0)
+async def test_devices_that_init_containers_keep_are_not_free_when_their_grant_is_forgotten(root):
     site = steering_site(root)
     async with site.kubelet, steered(site, steering=ONE_GPU) as served:
         # Without a List it is not known whose the grant is.
         await kept_by_an_init_container(site, faults=Faults(errors={"List": "UNAVAILABLE"}))
-        await until(lambda: not served.node._keeper._ledger.in_flight())
+        served.clock.skip(GRANT_GRACE_SECONDS)
         await quiet_lists(served)
         made = [await placed(site, f"p{number}", {GPU: 1}, cpus=1, gib=1) for number in range(5)]
         assert [one.admitted for one in made] == [True] * 5
-
-
-async def quiet_lists(served):
-    await until(lambda: served.node._steerer._pace.quiet, "Lists without a change")
 
 
 async def test_an_init_container_that_takes_cpus_before_its_app_asks_for_devices(root):

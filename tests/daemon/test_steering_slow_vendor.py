@@ -9,7 +9,9 @@ import pytest
 from daemon_site import GPU, VF, pod, until
 from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator.admission import Admitter
-from steering_site import hidden, home, placed, published, quiet, reasons, steered, steering_site
+from numaplace.state.ledger import GRANT_GRACE_SECONDS
+from numaplace.steering.hidden_devices import LOOK_SECONDS
+from steering_site import hidden, home, placed, published, quiet, quiet_lists, reasons, steered, steering_site
 
 REQUESTS = {"requests": [{VF: 1, "cpu": 2, "memory": "2Gi"}]}
 
@@ -120,38 +122,25 @@ async def test_what_was_hidden_just_after_the_choice_is_shown_again_before_the_q
         assert home(site, await coming) == {0}
 
 
-async def quiet_lists(served):
-    """Wait until Lists have shown the pods unchanged for a while."""
-    await until(lambda: served.node._steerer._pace.quiet, "Lists without a change")
-    lists = served.count("numaplace_podresources_calls_total", method="List")
-    await until(lambda: served.count("numaplace_podresources_calls_total", method="List") > lists + 2)
-
-
-async def test_a_pod_without_cpus_is_waited_for_only_for_a_while(root, monkeypatch):
+async def test_a_pod_without_cpus_is_waited_for_only_for_a_while(root):
     """Whether it still asks for more cannot be seen."""
-    monkeypatch.setattr("numaplace.state.stability.GRANT_GRACE_SECONDS", 4.0)
     site = steering_site(root, managers=False)
     requests = {"requests": [{VF: 1}, {GPU: 1}]}
-    async with site.kubelet, steered(site, steering=requests, pollInterval="10m") as served:
+    async with site.kubelet, steered(site, steering=requests) as served:
         for number in range(4):
             await site.kubelet.admit(pod(f"p{number}", {VF: 1}))
-        await quiet_steerer(served)
+        await quiet_lists(served)
         assert hidden(site, VF) == set()
         await site.kubelet.remove(("default", "p1"))
-        served.node._steerer._pace.expect()
-        served.node._steerer.wake()
         await until(lambda: reasons(served) == {"admission-under-way"})
+        await quiet_lists(served)
         assert hidden(site, VF) == set()
+        served.clock.skip(GRANT_GRACE_SECONDS)
         await until(lambda: hidden(site, VF) == {0})
 
 
-async def quiet_steerer(served):
-    await until(lambda: served.node._steerer._pace.quiet, "rest")
-
-
-async def test_a_set_that_came_under_a_container_is_noticed(root, held_up, monkeypatch):
+async def test_a_set_that_came_under_a_container_is_noticed(root, held_up):
     """Its CPUs come from the node that it was placed on; so do its devices, hidden or not."""
-    monkeypatch.setattr("numaplace.daemon.resources.service.LOOK_SECONDS", 0.0)
     site = steering_site(root)
     async with site.kubelet, steered(site, steering=REQUESTS) as served:
         await placed(site, "p0", {VF: 1})
@@ -162,6 +151,7 @@ async def test_a_set_that_came_under_a_container_is_noticed(root, held_up, monke
         await looked.wait()
         assert await served.node._steerer._exposure.change({VF: frozenset({0})})
         await until(lambda: hidden(site, VF) == {0})
+        served.clock.skip(LOOK_SECONDS)
         go.set()
         assert home(site, await coming) == {0}
         assert served.count("numaplace_steering_failures_total", reason="alignment") == 1
