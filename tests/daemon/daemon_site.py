@@ -43,6 +43,7 @@ VFS_PER_NODE = 8
 GPUS_PER_NODE = 4
 SIZES = {VF: VFS_PER_NODE * 2, GPU: GPUS_PER_NODE * 2}
 LIMIT_SECONDS = 30.0
+SCAN_PAUSE_SECONDS = 20.0
 
 SOURCES: Mapping[ResourceName, Mapping[str, Any]] = {
     VF: {"sriov": {"drivers": ["iavf"]}},
@@ -132,6 +133,12 @@ class Served:
         found = samples("\n".join(line for line in lines if line.startswith(name)) + "\n")
         return total(found, name, **labels)
 
+    async def rescan(self, resource: str, times: int = 2) -> None:
+        """Look at the host so often, with time between that makes a change believed."""
+        for _ in range(times):
+            self.clock.skip(SCAN_PAUSE_SECONDS)
+            await self.node._resources[ResourceName(resource)].service.rescan()
+
     async def listed(self, times: int) -> None:
         """Wait for so many Lists from now on; the first one may have been sent before."""
         before = self.count("numaplace_podresources_calls_total", method="List", code="OK")
@@ -184,7 +191,7 @@ class Site:
     def document(self, **changes: Any) -> dict[str, Any]:
         return {
             "strategy": "least-allocated",
-            "deadline": "2s",
+            "deadline": "10s",
             "resources": [{"name": name, **source} for name, source in SOURCES.items()],
             "kubelet": {
                 "devicePluginDirectory": str(self.kubelet.device_plugins_dir),
@@ -221,16 +228,24 @@ class Site:
 
     @asynccontextmanager
     async def serving(
-        self, *, wait: bool = True, env: Mapping[str, str] | None = None, **changes: Any
+        self,
+        *,
+        wait: bool = True,
+        env: Mapping[str, str] | None = None,
+        delivery_seconds: float = LIMIT_SECONDS,
+        **changes: Any,
     ) -> AsyncIterator[Served]:
         """Run a node with the configuration, and wait until all its devices are at the kubelet.
 
         The kubelet follows a plugin already while it still answers Register, so the node may learn it later.
         """
+        if env:
+            # A tenth of the deadline is waited for a pod that the API server does not know.
+            changes = {"deadline": "2s", **changes}
         config = self.config(**changes)
         log, clock = RecordedLog(), Clock()
         metrics = Metrics(version="test", clock=clock)
-        node = Node(config, metrics=metrics, log=log, clock=clock, env=env)
+        node = Node(config, metrics=metrics, log=log, clock=clock, env=env, delivery_seconds=delivery_seconds)
         async with node.running():
             if wait:
                 await self.registered(*(resource.name for resource in config.resources))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from daemon_site import GPU, VF, until
 from numaplace.daemon.steering.confirmation import CONFIRM_SECONDS, LATELY_SECONDS, Confirmation, is_shown
-from numaplace.daemon.steering.publisher import Publisher
+from numaplace.daemon.steering.publisher import DELIVERY_SECONDS, Publisher
 from numaplace.errors import PeerError
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName
@@ -152,7 +152,7 @@ def test_what_the_kubelet_reports_is_compared():
 async def test_a_kubelet_that_is_behind_goes_by_no_old_list(root, monkeypatch):
     """Its GetAllocatableResources never shows what was sent: nothing stays withheld."""
     site = steering_site(root)
-    async with site.kubelet, steered(site) as served:
+    async with site.kubelet, steered(site, delivery_seconds=DELIVERY_SECONDS) as served:
         await placed(site, "p0", {GPU: 1})
         await until(lambda: hidden(site, GPU) == {0})
         monkeypatch.setattr("numaplace.daemon.steering.confirmation.LISTS_WITHOUT_QUESTION", 0)

@@ -12,6 +12,7 @@ import yaml
 from daemon_site import GPU, GPUS_PER_NODE, VF, Served, Site, pod, until
 from numaplace.cluster.fake import FakeApiServer
 from numaplace.kubelet.emulator import ContainerSpec
+from numaplace.state.placed_pods import SETTLED_SECONDS
 
 NODE = "worker-1"
 
@@ -41,13 +42,20 @@ def created(api: FakeApiServer, name: str, limits: Mapping[str, Any], phase: str
 
 @asynccontextmanager
 async def connected(site: Site, api: FakeApiServer, **changes: Any) -> AsyncIterator[Served]:
-    async with site.serving(env=env_of(site, api), pollInterval="500ms", **changes) as served:
+    site.poll_seconds = 0.1
+    async with site.serving(env=env_of(site, api), **changes) as served:
         await until(lambda: served.count("numaplace_cluster_watch_connected") == 1)
         yield served
 
 
 async def known(served: Served, name: str) -> None:
     await until(lambda: ("default", name) in served.node._cluster.specs.pods)
+
+
+async def settled(served: Served) -> None:
+    """Let Lists show the pods unchanged for so long that they count as placed."""
+    await served.listed(2)
+    served.clock.skip(SETTLED_SECONDS)
 
 
 async def test_a_container_goes_where_the_rest_of_its_request_fits(site: Site, api: FakeApiServer) -> None:
@@ -170,6 +178,7 @@ async def test_pods_get_events_that_say_where_and_why(site: Site, api: FakeApiSe
             await site.admit(f"p{number}", {VF: 1})
         # Each pod proves its predecessor placed; the last one is told when nothing is added any more.
         # Counted when the server's answer is there, which has the Event before that.
+        await settled(served)
         await until(lambda: served.count("numaplace_events_total", result="sent") == 3)
         assert len(api.events) == 3
     found = {event["involvedObject"]["name"]: event for event in api.events.values()}
@@ -184,6 +193,7 @@ async def test_a_container_on_two_nodes_gets_a_warning(site: Site, api: FakeApiS
         created(api, "wide", {GPU: GPUS_PER_NODE + 1})
         await known(served, "wide")
         await site.admit("wide", {GPU: GPUS_PER_NODE + 1})
+        await settled(served)
         await until(lambda: api.events)
     ((_, event),) = api.events.items()
     assert (event["reason"], event["type"]) == ("NUMASplit", "Warning")
@@ -227,6 +237,6 @@ async def test_refused_events_are_counted_and_told_once(site: Site, api: FakeApi
 
 async def test_switching_the_part_takes_a_new_start(site: Site, api: FakeApiServer) -> None:
     async with connected(site, api) as served:
-        off = site.config(pollInterval="500ms", cluster={"enabled": False})
+        off = site.config(cluster={"enabled": False})
         assert not await served.node.apply(off)
-        assert await served.node.apply(site.config(pollInterval="500ms", strategy="most-allocated"))
+        assert await served.node.apply(site.config(strategy="most-allocated"))

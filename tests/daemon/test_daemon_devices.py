@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemon_site import GPU, SIZES, VF, Served, Site, http_anywhere, total, until
+from daemon_site import GPU, SIZES, VF, Site, http_anywhere, total, until
 from grpc import StatusCode, aio
 from numaplace.daemon.resources.sources import source_of
 from numaplace.devices.scan import Scan
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 
 WIDGET = "example.com/widget"
-
-
-async def rescanned(served: Served, resource: str, times: int = 1) -> None:
-    for _ in range(times):
-        await served.node._resources[resource]._service.rescan()
 
 
 def write(file: Path, text: str | None) -> None:
@@ -45,6 +40,7 @@ async def test_an_unhealthy_device_is_published_as_such(site: Site, widgets: Pat
         assert total(found, "numaplace_devices", resource=WIDGET, health="unhealthy") == 1
         assert total(found, "numaplace_allocatable", resource=WIDGET) == 1, "sick devices are no capacity"
         write(widgets, "- {id: good, numaNode: 0}\n- {id: sick, numaNode: 1}\n")
+        await served.rescan(WIDGET)
         await site.kubelet.wait_until(lambda: len(site.kubelet.allocatable(WIDGET)) == 2)
 
 
@@ -54,7 +50,7 @@ async def test_a_device_without_a_numa_node_has_no_topology_and_is_named_once(si
     async with site.serving(strategy="none") as served:
         published = site.kubelet._node.devices.published(VF).values()
         assert sorted(len(one.nodes) for one in published) == [0] * 3 + [1] * 13
-        await rescanned(served, VF, times=3)
+        await served.rescan(VF, times=3)
         [line] = served.log.events("devices without a NUMA node")
         assert len(line["ids"]) == 3
         admission = await site.admit("all", {VF: SIZES[VF]})
@@ -68,9 +64,7 @@ async def test_a_device_in_use_outlives_a_rescan_that_cannot_see_it(site: Site) 
         free = next(one for one in sorted(site.kubelet.allocatable(VF)) if one != held)
         site.host.remove(held)
         site.host.remove(free)
-        clock = iter(range(100, 2000, 20))
-        served.node._resources[VF]._service._clock = lambda: float(next(clock))
-        await rescanned(served, VF, times=6)
+        await served.rescan(VF, times=6)
         await site.kubelet.wait_until(lambda: free not in site.kubelet._node.devices.published(VF))
         assert held in site.kubelet.allocatable(VF)
 
@@ -80,9 +74,7 @@ async def test_allocate_answers_for_a_vanished_device_and_refuses_a_stranger(sit
     async with site.serving() as served, site.plugin(VF) as stub:
         gone = min(site.kubelet.allocatable(VF))
         site.host.remove(gone)
-        clock = iter(range(100, 2000, 20))
-        served.node._resources[VF]._service._clock = lambda: float(next(clock))
-        await rescanned(served, VF, times=6)
+        await served.rescan(VF, times=6)
         assert gone not in {one.id for one in served.node._resources[VF]._service.devices().devices}
         reply = await stub.Allocate(request_of(gone), timeout=10)
         assert reply.container_responses[0].envs["PCIDEVICE_INTEL_COM_VF"] == gone
@@ -119,7 +111,7 @@ async def test_selectors_that_match_nothing_are_a_warning_and_a_metric(
     async with site.serving(resources=resources, wait=False, http=http_anywhere()) as served:
         await site.registered(GPU)
         await until(lambda: len(served.log.events("registered")) == 2)
-        await rescanned(served, VF, times=3)
+        await served.rescan(VF, times=3)
         [warning] = [line for line in served.log.troubles if line.get("resource") == VF]
         assert says in warning["warning"]
         found = await served.scrape()
@@ -133,7 +125,7 @@ async def test_a_file_of_devices_that_vanishes_takes_none_away(site: Site, widge
     resources = [{"name": WIDGET, "declared": {"file": str(widgets)}}]
     async with site.serving(resources=resources, http=http_anywhere()) as served:
         write(widgets, None)
-        await rescanned(served, WIDGET, times=5)
+        await served.rescan(WIDGET, times=5)
         assert len(site.kubelet.allocatable(WIDGET)) == 2
         assert total(await served.scrape(), "numaplace_device_scan_failed", resource=WIDGET) == 1
         assert len([line for line in served.log.troubles if "warning" in line]) == 1
@@ -169,7 +161,7 @@ async def test_a_source_that_raises_is_told_once_and_harms_nobody(site: Site, od
     async with site.serving(wait=False) as served:
         await site.registered(GPU)
         await until(lambda: len(served.log.events("registered")) == 2)
-        await rescanned(served, VF, times=3)
+        await served.rescan(VF, times=3)
         [line] = [line for line in served.log.troubles if line.get("resource") == VF]
         assert "a bug" in line["warning"]
         await site.admit("p", {GPU: 1})

@@ -105,10 +105,9 @@ async def test_own_grants_count_although_no_list_shows_them(site: Site) -> None:
 
 
 async def test_a_slow_list_is_not_waited_for_beyond_the_deadline(site: Site) -> None:
-    site.kubelet.faults = Faults(delays_seconds={"List": 30.0})
+    site.kubelet.faults = Faults(delays_seconds={"List": 2 * LIMIT_SECONDS})
     async with site.serving(deadline="1s") as served, site.plugin(VF) as stub:
         vfs = sorted(site.kubelet.allocatable(VF))
-        assert site.kubelet.faults.delays_seconds["List"] > LIMIT_SECONDS, "an answer is one without the List"
         assert len(await preferred(stub, vfs, size=2)) == 2
         assert served.count("numaplace_fallbacks_total", resource=VF, reason="snapshot") == 1
 

@@ -157,15 +157,17 @@ async def test_an_unhealthy_device_keeps_its_topology(site):
     write()
     resources = [{"name": WIDGET, "declared": {"file": str(file)}}]
     requests = {"requests": [{WIDGET: 1}]}
-    async with steered(site, resources=resources, steering=requests, rescanInterval="1s"):
+    async with steered(site, resources=resources, steering=requests) as served:
         assert (await placed(site, "p0", {WIDGET: 1}, cpus=0, gib=0)).admitted
         await until(lambda: without(site) == {"w1", "w2", "w3"} or without(site) == {"w0", "w2", "w3"})
         sick = sorted(without(site))[0]
         write(int(sick[1:]))
+        await served.rescan(WIDGET)
         await until(lambda: sick not in site.kubelet.allocatable(WIDGET))
         await until(lambda: len(without(site)) == 2)
         assert sick not in without(site)
         write()
+        await served.rescan(WIDGET)
         await until(lambda: len(without(site)) == 3)
 
 

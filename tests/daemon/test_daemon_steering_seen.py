@@ -15,7 +15,7 @@ from numaplace.cli.console import Console
 from numaplace.cli.main import main
 from numaplace.cluster.fake import FakeApiServer
 from steering_site import placed, steered, steering, steering_site
-from test_daemon_cluster import created, env_of, known
+from test_daemon_cluster import created, env_of, known, settled
 
 
 @pytest.fixture
@@ -97,6 +97,7 @@ async def test_the_event_says_it_too_and_only_where_it_is_so(site: Site) -> None
                 await known(served, name)
                 await until(lambda: served.node.steering_status().decision.requests)
                 assert (await placed(site, name, {GPU: 1})).admitted
+                await settled(served)
                 messages.append(await until(lambda who=name: message_for(api, who)))
     assert "steered" not in messages[0]
     assert messages[1].endswith(

@@ -8,6 +8,7 @@ import json
 import pytest
 from daemon_site import GPU, VF, Clock, RecordedLog, Served, until
 from numaplace.daemon.node import Node
+from numaplace.daemon.steering.publisher import DELIVERY_SECONDS
 from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.engine.options import PolicyName
 from numaplace.errors import NumaplaceError
@@ -59,7 +60,7 @@ async def watching(served):
 
 async def test_a_refused_pod_opens_the_circuit_breaker(site, api):
     refuse(api, "before-our-time", {GPU: 1})
-    async with steered(site, env=env_of(site, api), steering={"backoff": "1s"} | GPUS) as served:
+    async with steered(site, env=env_of(site, api), steering={"backoff": "1m"} | GPUS) as served:
         await watching(served)
         await placed(site, "p0", {GPU: 1})
         assert hidden(site, GPU) == {0}
@@ -70,11 +71,12 @@ async def test_a_refused_pod_opens_the_circuit_breaker(site, api):
         assert reasons(served) == {"held-off-after-a-refusal"}
         status = served.node.steering_status()
         assert status.trips == 1
-        assert 0 < status.held_off_seconds <= 1
+        assert 0 < status.held_off_seconds <= 60
         assert home(site, await placed(site, "p1", {GPU: 1})) == {0}, "all is exposed"
         assert hidden(site, GPU) == set()
         (line,) = [one for one in served.log.troubles if "refused" in one["event"]]
         assert line["pod"] == "default/refused"
+        served.clock.skip(60)
         await until(lambda: hidden(site, GPU) == {0})
         assert served.node.steering_status().held_off_seconds is None
         assert served.count("numaplace_steering_breaker_trips_total") == 1
@@ -214,7 +216,7 @@ async def test_the_first_list_after_a_restart_shows_all(site):
 
 
 async def test_a_stream_that_takes_nothing_does_not_hold_up_an_allocate(site):
-    async with steered(site) as served:
+    async with steered(site, delivery_seconds=DELIVERY_SECONDS) as served:
         service = served.node._services()[GPU]
         with service._board.following():
             started = asyncio.get_running_loop().time()

@@ -20,6 +20,7 @@ from numaplace.daemon.runtime.supervise import supervise
 from numaplace.daemon.runtime.trouble_log import OutageLog
 from numaplace.daemon.steering.build import make_steerer
 from numaplace.daemon.steering.page import steering_document, steering_view
+from numaplace.daemon.steering.publisher import DELIVERY_SECONDS
 from numaplace.daemon.steering.settings import steer_settings
 from numaplace.daemon.steering.status import SteeringStatus
 from numaplace.daemon.steering.suspension import BreakerBox
@@ -39,7 +40,8 @@ class Node:
 
     ``InputError`` from the constructor, from ``running`` and from ``apply`` leaves nothing half-done.
     ``env`` says where the API server is, and who we are; without it, it is not used. ``box`` holds steering's
-    circuit breaker, which outlives a node. ``port`` is that of the HTTP pages while they are served.
+    circuit breaker, which outlives a node. ``delivery_seconds`` is what the kubelet has to take a device list.
+    ``port`` is that of the HTTP pages while they are served.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Node:
         clock: Callable[[], float],
         env: Mapping[str, str] | None = None,
         box: BreakerBox | None = None,
+        delivery_seconds: float = DELIVERY_SECONDS,
     ) -> None:
         self._config = config
         self._metrics = metrics
@@ -94,6 +97,7 @@ class Node:
             log=log,
             clock=clock,
             box=box or BreakerBox(),
+            delivery_seconds=delivery_seconds,
         )
         self._first = self._prepared(new_sources(config), kept={})
         self.port: int | None = None

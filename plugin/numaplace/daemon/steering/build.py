@@ -15,7 +15,7 @@ from numaplace.daemon.steering.kubelet_probe import KnownKubelet, find_kubelet, 
 from numaplace.daemon.steering.kubelet_restart import KubeletRestart
 from numaplace.daemon.steering.log import SteeringLog
 from numaplace.daemon.steering.on_allocate import GrantFollower
-from numaplace.daemon.steering.publisher import PublishedResource, Publisher
+from numaplace.daemon.steering.publisher import DELIVERY_SECONDS, PublishedResource, Publisher
 from numaplace.daemon.steering.quiescence import Quiescence
 from numaplace.daemon.steering.requests import Steerable, SteeringFacts
 from numaplace.daemon.steering.settings import SteeringRuntimeSettings
@@ -74,8 +74,12 @@ def steerer_of(
     clock: Callable[[], float],
     box: BreakerBox,
     stale_seconds: float,
+    delivery_seconds: float = DELIVERY_SECONDS,
 ) -> SteeringController:
-    """Return a steerer with all its parts. A List older than ``stale_seconds`` is not gone by."""
+    """Return a steerer with all its parts. A List older than ``stale_seconds`` is not gone by.
+
+    The kubelet has ``delivery_seconds`` to take a device list, and twice as long to show it.
+    """
     pace = Quiescence(
         keeper, poller, open_until=lambda: keeper.open_until(resources(), specs=facts.specs), clock=clock
     )
@@ -94,9 +98,12 @@ def steerer_of(
         in_use=standstill.in_use,
         sent=metrics.sent,
         confirmation=Confirmation(
-            lambda seconds: poller.live_allocatable(timeout_seconds=seconds), clock=clock
+            lambda seconds: poller.live_allocatable(timeout_seconds=seconds),
+            clock=clock,
+            within_seconds=2 * delivery_seconds,
         ),
         clock=clock,
+        delivery_seconds=delivery_seconds,
     )
     told = SteeringLog(log)
     follower = GrantFollower(
@@ -135,6 +142,7 @@ def make_steerer(
     log: EventLog,
     clock: Callable[[], float],
     box: BreakerBox,
+    delivery_seconds: float,
 ) -> SteeringController:
     """Return the steerer of a node; ``config`` is the one with the node's sockets and host roots."""
     kubelet = KubeletOfNode(config, cluster, keeper)
@@ -158,6 +166,7 @@ def make_steerer(
         clock=clock,
         box=box,
         stale_seconds=max(LEAST_STALE_SECONDS, STALE_POLLS * config.poll_interval_seconds),
+        delivery_seconds=delivery_seconds,
     )
     if cluster is not None:
         cluster.tell(on_change=steerer.pods_changed, on_refused=steerer.pod_refused)

@@ -37,9 +37,16 @@ class Shown(Protocol):
 class Confirmation:
     """``ask`` is GetAllocatableResources, with the seconds that it may take; ``PeerError`` if it fails."""
 
-    def __init__(self, ask: Callable[[float], Awaitable[Allocatable]], *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        ask: Callable[[float], Awaitable[Allocatable]],
+        *,
+        clock: Callable[[], float],
+        within_seconds: float = CONFIRM_SECONDS,
+    ) -> None:
         self._ask = ask
         self._clock = clock
+        self._within_seconds = within_seconds
         self._sent_at: tuple[float, ...] = ()
 
     def sent(self) -> None:
@@ -51,7 +58,7 @@ class Confirmation:
         lately = self._lately()
         if not lately or (len(lately) <= LISTS_WITHOUT_QUESTION and not ask_anyway):
             return True
-        end = self._clock() + CONFIRM_SECONDS
+        end = self._clock() + self._within_seconds
         try:
             while (left := end - self._clock()) > 0:
                 allocatable = await self._ask(left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from numaplace.daemon.steering.confirmation import Confirmation, Shown
@@ -48,12 +48,14 @@ class Publisher:
         sent: Callable[[ResourceName], None],
         confirmation: Confirmation,
         clock: Callable[[], float],
+        delivery_seconds: float = DELIVERY_SECONDS,
     ) -> None:
         self._resources = resources
         self._in_use = in_use
         self._sent = sent
         self._confirmation = confirmation
         self._clock = clock
+        self._delivery_seconds = delivery_seconds
         self._changes = 0
         self._ended: dict[ResourceName, float] = {}
         self._used: dict[ResourceName, frozenset[DeviceId]] = {}
@@ -116,10 +118,6 @@ class Publisher:
 
     async def _arrived(self, *, ask_anyway: bool) -> bool:
         resources = self._resources().values()
-        if not all(await asyncio.gather(*_waits(resources))):
+        if not all(await asyncio.gather(*(one.delivered(self._delivery_seconds) for one in resources))):
             return False
         return await self._confirmation.have_arrived(resources, ask_anyway=ask_anyway)
-
-
-def _waits(resources: Iterable[PublishedResource]) -> list[asyncio.Task[bool]]:
-    return [asyncio.ensure_future(one.delivered(DELIVERY_SECONDS)) for one in resources]
