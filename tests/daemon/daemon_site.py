@@ -25,12 +25,17 @@ from msgspec.structs import replace
 from numaplace.config.load import Loaded, load_config
 from numaplace.config.schema import Config
 from numaplace.daemon.node import Node
+from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.resources.service import ResourceService
 from numaplace.daemon.runtime.logs import EventLog
+from numaplace.daemon.steering.controller import SteeringController
+from numaplace.daemon.steering.publisher import Publisher
 from numaplace.devices.fake import FakeHost
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.api.deviceplugin_pb2_grpc import DevicePluginStub
 from numaplace.kubelet.channel import open_channel
 from numaplace.kubelet.emulator import Admission, ContainerSpec, EmulatedNode, KubeletEmulator, PodSpec
+from numaplace.kubelet.podresources.poller import Poller
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import ResourceName
 from numaplace.model.topology import NumaTopology
@@ -119,6 +124,36 @@ class Served:
     log: RecordedLog
     clock: Clock
 
+    # The node's parts, for what no page, metric or log line shows or brings about.
+
+    @property
+    def poller(self) -> Poller:
+        return self.node._poller
+
+    @property
+    def keeper(self) -> NodeState:
+        return self.node._keeper
+
+    @property
+    def steerer(self) -> SteeringController:
+        return self.node._steerer
+
+    @property
+    def exposure(self) -> Publisher:
+        return self.node._steerer._exposure
+
+    def service(self, resource: str) -> ResourceService:
+        return self.node._services()[ResourceName(resource)]
+
+    @property
+    def registered(self) -> bool:
+        return any(one.registered for one in self.node._resources.values())
+
+    def knows(self, pod: str) -> bool:
+        """Whether the API server has told of the pod."""
+        cluster = self.node._cluster
+        return cluster is not None and ("default", pod) in cluster.specs.pods
+
     async def page(self, path: str) -> tuple[int, str]:
         return await fetch(self.node.port, path)
 
@@ -137,7 +172,7 @@ class Served:
         """Look at the host so often, with time between that makes a change believed."""
         for _ in range(times):
             self.clock.skip(SCAN_PAUSE_SECONDS)
-            await self.node._resources[ResourceName(resource)].service.rescan()
+            await self.service(resource).rescan()
 
     async def listed(self, times: int) -> None:
         """Wait for so many Lists from now on; the first one may have been sent before."""
@@ -249,7 +284,7 @@ class Site:
         async with node.running():
             if wait:
                 await self.registered(*(resource.name for resource in config.resources))
-                await until(lambda: all(one.registered for one in node._resources.values()))
+                await until(lambda: len(log.events("registered")) >= len(config.resources))
             yield Served(node, metrics, log, clock)
 
     async def registered(self, *resources: ResourceName) -> None:

@@ -110,7 +110,7 @@ async def quiet_lists(served: Served) -> None:
 
 def published(site: Site, resource: ResourceName) -> Mapping[str, tuple[int, ...]]:
     """What the kubelet has been told of the devices' NUMA nodes."""
-    known = site.kubelet._node.devices.published(resource) or {}
+    known = site.kubelet.published(resource)
     return {one.id: one.nodes for one in known.values()}
 
 

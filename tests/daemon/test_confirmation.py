@@ -156,7 +156,7 @@ async def test_a_kubelet_that_is_behind_goes_by_no_old_list(root, monkeypatch):
         await placed(site, "p0", {GPU: 1})
         await until(lambda: hidden(site, GPU) == {0})
         monkeypatch.setattr("numaplace.daemon.steering.confirmation.LISTS_WITHOUT_QUESTION", 0)
-        monkeypatch.setattr(type(served.node._services()[GPU]), "shown_by", lambda *_: False)
+        monkeypatch.setattr(type(served.service(GPU)), "shown_by", lambda *_: False)
         assert (await placed(site, "p1", {GPU: 1})).admitted
         assert (await placed(site, "p2", {GPU: 1})).admitted
         assert served.count("numaplace_steering_failures_total", reason="undelivered") >= 1

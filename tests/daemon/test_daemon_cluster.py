@@ -49,7 +49,7 @@ async def connected(site: Site, api: FakeApiServer, **changes: Any) -> AsyncIter
 
 
 async def known(served: Served, name: str) -> None:
-    await until(lambda: ("default", name) in served.node._cluster.specs.pods)
+    await until(lambda: served.knows(name))
 
 
 async def settled(served: Served) -> None:

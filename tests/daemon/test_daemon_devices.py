@@ -33,7 +33,7 @@ async def test_an_unhealthy_device_is_published_as_such(site: Site, widgets: Pat
     write(widgets, "- {id: good, numaNode: 0}\n- {id: sick, numaNode: 1, healthy: false}\n")
     resources = [{"name": WIDGET, "declared": {"file": str(widgets)}}]
     async with site.serving(resources=resources, http=http_anywhere()) as served:
-        published = site.kubelet._node.devices.published(WIDGET)
+        published = site.kubelet.published(WIDGET)
         assert {one.id: one.healthy for one in published.values()} == {"good": True, "sick": False}
         found = await served.scrape()
         assert total(found, "numaplace_devices", resource=WIDGET, health="healthy") == 1
@@ -48,7 +48,7 @@ async def test_a_device_without_a_numa_node_has_no_topology_and_is_named_once(si
     for address in [one for one, node in site.truth.items() if node == 1 and one.startswith("0000")][:3]:
         site.host.set_numa(address, -1)
     async with site.serving(strategy="none") as served:
-        published = site.kubelet._node.devices.published(VF).values()
+        published = site.kubelet.published(VF).values()
         assert sorted(len(one.nodes) for one in published) == [0] * 3 + [1] * 13
         await served.rescan(VF, times=3)
         [line] = served.log.events("devices without a NUMA node")
@@ -65,7 +65,7 @@ async def test_a_device_in_use_outlives_a_rescan_that_cannot_see_it(site: Site) 
         site.host.remove(held)
         site.host.remove(free)
         await served.rescan(VF, times=6)
-        await site.kubelet.wait_until(lambda: free not in site.kubelet._node.devices.published(VF))
+        await site.kubelet.wait_until(lambda: free not in site.kubelet.published(VF))
         assert held in site.kubelet.allocatable(VF)
 
 
@@ -75,7 +75,7 @@ async def test_allocate_answers_for_a_vanished_device_and_refuses_a_stranger(sit
         gone = min(site.kubelet.allocatable(VF))
         site.host.remove(gone)
         await served.rescan(VF, times=6)
-        assert gone not in {one.id for one in served.node._resources[VF]._service.devices().devices}
+        assert gone not in {one.id for one in served.service(VF).devices().devices}
         reply = await stub.Allocate(request_of(gone), timeout=10)
         assert reply.container_responses[0].envs["PCIDEVICE_INTEL_COM_VF"] == gone
         with pytest.raises(aio.AioRpcError, match=r"unknown device ids: 0000:ff:1f\.7") as refused:
@@ -196,7 +196,7 @@ async def test_a_grant_belongs_to_the_pod_of_the_preference_before_it(site: Site
     async with site.serving(http=http_anywhere()) as served:
         await site.admit("first", {GPU: 1})
         await site.admit("rest", {GPU: SIZES[GPU] - 1})
-        assert [grant.pod for grant in served.node._keeper._ledger._grants[-1:]] in ([], [None])
+        assert [grant.pod for grant in served.keeper._ledger._grants[-1:]] in ([], [None])
         found = await served.scrape()
         assert total(found, "numaplace_allocated", resource=GPU) == SIZES[GPU]
 

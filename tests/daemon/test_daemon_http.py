@@ -64,17 +64,17 @@ async def test_the_gauges_follow_pods_that_come_and_go(site: Site) -> None:
 
         await site.admit("p", {GPU: 2}, affinity=0b10)
         await shown(2)
-        await until(lambda: any(pod.containers[0].devices for pod in served.node._poller.latest.pods))
+        await until(lambda: any(pod.containers[0].devices for pod in served.poller.latest.pods))
         await site.kubelet.remove(("default", "p"))
         await shown(0)
 
 
 async def test_ready_only_while_the_kubelet_knows_all_resources(site: Site) -> None:
     async with site.serving(http=http_anywhere()) as served:
-        await until(lambda: served.node._poller.latest)
+        await until(lambda: served.poller.latest)
         assert await served.page("/readyz") == (200, "ready\n")
         await site.kubelet.stop()
-        await until(lambda: not any(one.registered for one in served.node._resources.values()))
+        await until(lambda: not served.registered)
         status, text = await served.page("/readyz")
         assert status == 503
         assert VF in text

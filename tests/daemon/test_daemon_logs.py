@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -65,8 +66,8 @@ def test_a_reader_that_stalls_holds_up_nobody_and_lost_lines_are_counted() -> No
     for number in range(100):
         log.info("event", number=number)
     stalled.reading.set()
-    while handler._waiting.qsize():
-        pass
+    while stalled.getvalue().count("\n") < 10:
+        time.sleep(0.001)
     log.info("afterwards")
     handler.close()
     found = lines(stalled)

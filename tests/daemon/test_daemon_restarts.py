@@ -115,7 +115,7 @@ async def test_sigterm_ends_streams_without_an_empty_list_and_removes_the_socket
         assert daemon.noise == [], "nothing but JSON lines on standard error"
     assert sockets(site) == ["kubelet.sock"]
     await site.kubelet.wait_until(lambda: not site.kubelet.endpoints)
-    assert len(site.kubelet._node.devices.published(VF) or ()) == SIZES[VF], "unhealthy, not gone"
+    assert len(site.kubelet.published(VF)) == SIZES[VF], "unhealthy, not gone"
 
 
 async def test_sigterm_while_no_kubelet_is_there(site: Site, config: Path) -> None:

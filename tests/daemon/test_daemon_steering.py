@@ -108,7 +108,7 @@ async def test_a_list_that_comes_between_the_look_and_the_devices_splits_no_pod(
         await placed(site, "p0", {GPU: 1})
         assert hidden(site, GPU) == {0}
         free = [one for one, nodes in published(site, GPU).items() if one in site.truth]
-        free = [one for one in free if one not in site.kubelet._node.devices.in_use(GPU)]
+        free = [one for one in free if one not in site.kubelet.in_use(GPU)]
         ask = pb.ContainerPreferredAllocationRequest(available_deviceIDs=free, allocation_size=2)
         answer = await stub.GetPreferredAllocation(
             pb.PreferredAllocationRequest(container_requests=[ask]), timeout=5
@@ -260,6 +260,6 @@ async def test_what_steering_changed_is_known_of_a_grant(site):
         made = await placed(site, "p1", {GPU: 1})
         await until(lambda: served.count("numaplace_steering_grants_total", effect="changed") == 1)
         ids = made.containers["main"][GPU]
-        stock = served.node._steerer.steered(GPU, ids)
+        stock = served.steerer.steered(GPU, ids)
         assert stock is not None
         assert stock.mask == 0b01

@@ -110,7 +110,7 @@ async def test_a_refusal_while_nothing_is_withheld_is_not_ours(site, api):
         await watching(served)
         refuse(api, "refused", {GPU: 1})
         created(api, "next", {GPU: 1})
-        await until(lambda: ("default", "next") in served.node._cluster.specs.pods)
+        await until(lambda: served.knows("next"))
         assert served.node.steering_status().trips == 0
 
 
@@ -217,7 +217,7 @@ async def test_the_first_list_after_a_restart_shows_all(site):
 
 async def test_a_stream_that_takes_nothing_does_not_hold_up_an_allocate(site):
     async with steered(site, delivery_seconds=DELIVERY_SECONDS) as served:
-        service = served.node._services()[GPU]
+        service = served.service(GPU)
         with service._board.following():
             started = asyncio.get_running_loop().time()
             assert (await placed(site, "p0", {GPU: 1})).admitted

@@ -59,8 +59,14 @@ def steering():
 
 
 @pytest.fixture
-async def service(steering):
+def clock():
+    """Each look at it is a second later."""
     ticks = count(1000)
+    return lambda: float(next(ticks))
+
+
+@pytest.fixture
+async def service(steering, clock):
     made = ResourceService(
         GPU,
         Source(),
@@ -70,28 +76,28 @@ async def service(steering):
         settings=lambda: None,
         metrics=Metrics(version="test", clock=time.monotonic),
         log=RecordedLog(),
-        clock=lambda: float(next(ticks)),
+        clock=clock,
     )
     await made.rescan()
     return made
 
 
-async def test_a_list_since_the_question_shows_who_asks(service, steering):
+async def test_a_list_since_the_question_shows_who_asks(service, steering, clock):
     with service.following():
-        asked = service._clock()
+        asked = clock()
         answer = await service.preferred(IDS, (), 1)
-        between = service._clock()
+        between = clock()
         await service.allocate(answer)
         await service.allocate(answer)
     first, second = steering.since
     assert asked < first < between < second, "an answer is followed once"
 
 
-async def test_a_question_of_a_kubelet_that_has_gone_says_nothing(service, steering):
+async def test_a_question_of_a_kubelet_that_has_gone_says_nothing(service, steering, clock):
     """Another one may give the same devices without a question."""
     with service.following():
         answer = await service.preferred(IDS, (), 1)
-    restarted = service._clock()
+    restarted = clock()
     with service.following():
         await service.allocate(answer)
     assert steering.since[0] > restarted

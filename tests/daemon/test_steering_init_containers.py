@@ -121,7 +121,7 @@ async def test_an_init_container_that_takes_cpus_before_its_app_asks_for_devices
                         },
                     }
                 )
-                await until(lambda name=name: ("default", name) in served.node._cluster.specs.pods)
+                await until(lambda name=name: served.knows(name))
                 app, init = container("main", {GPU: 1}, cpus=1, gib=1), container("init", {}, cpus=1, gib=1)
                 made = await site.kubelet.admit(PodSpec("default", name, (app,), (init,)))
                 assert made.admitted, made.reason

@@ -45,7 +45,7 @@ async def test_a_pod_ends_while_another_ones_vendor_is_slow(root, held_up, polic
         looked, go = held_up()
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
-        site.kubelet._node.end(("default", "p1"))
+        site.kubelet.end(("default", "p1"))
         await quiet_lists(served)
         assert hidden(site, VF) == set()
         go.set()
@@ -68,7 +68,7 @@ async def freed_where_withheld(root, held_up, policy):
         await quiet(served)
         await until(lambda: hidden(site, VF) == {0})
         looked, go = held_up()
-        site.kubelet._node.end(("default", "p2"))
+        site.kubelet.end(("default", "p2"))
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
         yield site, served, coming, go
@@ -90,8 +90,8 @@ async def test_a_device_becomes_free_where_topology_is_withheld(root, held_up, p
 async def test_a_freed_device_is_hidden_just_after_it_was_chosen(root, held_up, policy):
     """No slow plugin is needed for that: the list and the pod are on their way at the same time."""
     async with freed_where_withheld(root, held_up, policy) as (site, served, coming, go):
-        await served.node._poller.live(timeout_seconds=5)
-        assert await served.node._steerer._exposure.change({VF: frozenset({0})})
+        await served.poller.live(timeout_seconds=5)
+        assert await served.exposure.change({VF: frozenset({0})})
         await until(lambda: sum(not one for one in published(site, VF).values()) == 7)
         go.set()
         assert home(site, await coming) == {0}
@@ -109,14 +109,14 @@ async def test_what_was_hidden_just_after_the_choice_is_shown_again_before_the_q
         prefer = Admitter._prefer
 
         async def shown_again(self, step, *, container):
-            served.node._steerer.reset()
+            served.steerer.reset()
             await until(lambda: not hidden(site, VF))
             return await prefer(self, step, container=container)
 
         monkeypatch.setattr(Admitter, "_prefer", shown_again)
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
-        assert await served.node._steerer._exposure.change({VF: frozenset({0})})
+        assert await served.exposure.change({VF: frozenset({0})})
         await until(lambda: hidden(site, VF) == {0})
         go.set()
         assert home(site, await coming) == {0}
@@ -149,7 +149,7 @@ async def test_a_set_that_came_under_a_container_is_noticed(root, held_up):
         looked, go = held_up()
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
-        assert await served.node._steerer._exposure.change({VF: frozenset({0})})
+        assert await served.exposure.change({VF: frozenset({0})})
         await until(lambda: hidden(site, VF) == {0})
         served.clock.skip(LOOK_SECONDS)
         go.set()

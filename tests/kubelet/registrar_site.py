@@ -24,11 +24,15 @@ class Plugin:
         self.told: list[tuple[str, bool, str]] = []
         self.errors: list[tuple[str, Exception]] = []
         self.watch = SocketWatch(directory, poll_seconds=0.05, on_degraded=pytest.fail)
-        options = {"times": QUICK, "jitter": lambda: 0.0, **options}
+        options = {
+            "times": QUICK,
+            "jitter": lambda: 0.0,
+            "on_registered": lambda *told: self.told.append(told),
+            **options,
+        }
         self.registrar = Registrar(
             self.handler,
             self.watch,
-            on_registered=lambda *told: self.told.append(told),
             on_error=lambda *error: self.errors.append(error),
             **options,
         )

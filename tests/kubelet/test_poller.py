@@ -53,8 +53,8 @@ def source() -> Source:
     return Source()
 
 
-def poller_of(source, **times) -> Poller:
-    return Poller(source, clock=time.monotonic, times=PollerTimes(**times))
+def poller_of(source, *, on_observation=lambda _: None, **times) -> Poller:
+    return Poller(source, clock=time.monotonic, on_observation=on_observation, times=PollerTimes(**times))
 
 
 @contextlib.asynccontextmanager
@@ -122,9 +122,8 @@ async def test_a_caller_never_gets_a_list_that_was_sent_before_it_asked(source):
 
 
 async def test_an_older_list_that_answers_later_does_not_become_the_latest(source):
-    poller = poller_of(source)
     seen = []
-    poller._on_observation = lambda one: seen.append(name_in(one))
+    poller = poller_of(source, on_observation=lambda one: seen.append(name_in(one)))
     source.gates[1] = asyncio.Event()
     early = asyncio.create_task(poller.live(timeout_seconds=30))
     await eventually(lambda: source.lists == 1)

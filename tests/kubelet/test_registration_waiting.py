@@ -84,8 +84,9 @@ async def test_attempts_become_rarer_with_jitter_up_to_half(short_dir, kubelet):
     kubelet.refuse = "no"
     at: list[float] = []
     times = RegistrationTimes(first_retry_seconds=0.04, longest_retry_seconds=0.16)
-    plugin = Plugin(short_dir, times=times, jitter=lambda: 1.0)
-    plugin.registrar._on_registered = lambda *_: at.append(time.monotonic())
+    plugin = Plugin(
+        short_dir, times=times, jitter=lambda: 1.0, on_registered=lambda *_: at.append(time.monotonic())
+    )
     async with running(plugin):
         await eventually(lambda: len(at) >= 5)
     gaps = [after - before for before, after in itertools.pairwise(at)]

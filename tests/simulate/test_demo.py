@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 from numaplace.cli.demo import run_table, summary
+from in_memory import PLACE
 from numaplace.model.names import ResourceName
 from numaplace.simulate.demo import DemoRun, Landing, _reason
 from numaplace.simulate.process import DaemonProcess
@@ -38,7 +39,7 @@ def shown() -> dict[str, Any]:
         text=True,
         check=True,
         timeout=HANG_SECONDS,
-        env={**os.environ, "NUMAPLACE_STRATEGY": "bogus"},
+        env={**os.environ, "NUMAPLACE_STRATEGY": "bogus", "TMPDIR": PLACE},
     )
     assert done.stderr == ""
     document: dict[str, Any] = json.loads(done.stdout)

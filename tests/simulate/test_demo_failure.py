@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
+from in_memory import PLACE
+
 HANG_SECONDS = 50.0
+ENV = {**os.environ, "TMPDIR": PLACE}
 
 # More settings than run at a time: those that wait for their turn start just when the first one has failed.
 FAILING = """
@@ -32,6 +36,7 @@ def test_nothing_but_the_message() -> None:
         text=True,
         check=True,
         timeout=HANG_SECONDS,
+        env=ENV,
     )
     assert done.stdout.startswith("the daemon ended: ")
     assert 'strategy: "bogus" is not allowed' in done.stdout
@@ -44,6 +49,7 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=ENV,
     ) as demo:
         assert demo.stdout is not None
         demo.stdout.readline()

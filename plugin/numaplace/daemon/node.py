@@ -40,7 +40,7 @@ class Node:
 
     ``InputError`` from the constructor, from ``running`` and from ``apply`` leaves nothing half-done.
     ``env`` says where the API server is, and who we are; without it, it is not used. ``box`` holds steering's
-    circuit breaker, which outlives a node. ``delivery_seconds`` is what the kubelet has to take a device list.
+    circuit breaker, which outlives a node. ``delivery_seconds`` is what the kubelet has to take a list.
     ``port`` is that of the HTTP pages while they are served.
     """
 

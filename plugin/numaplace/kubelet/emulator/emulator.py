@@ -42,6 +42,7 @@ from numaplace.kubelet.emulator.values import (
     Registration,
 )
 from numaplace.kubelet.emulator.waiting import Changes
+from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 
 
@@ -196,7 +197,11 @@ class KubeletEmulator:
     async def finish(self, pod: PodSpec | PodKey) -> None:
         """Let a pod's containers end; the pod stays known."""
         async with self._admissions:
-            self._node.end(_key(pod))
+            self.end(pod)
+
+    def end(self, pod: PodSpec | PodKey) -> None:
+        """Let a pod's containers end at once, in the middle of another pod's admission if need be."""
+        self._node.end(_key(pod))
 
     async def remove(self, pod: PodSpec | PodKey) -> None:
         """Delete a pod. Its devices come free when the kubelet next looks: at a List or an admission."""
@@ -223,10 +228,17 @@ class KubeletEmulator:
         """All GetPreferredAllocation and Allocate calls so far, in order."""
         return tuple(self._calls)
 
+    def published(self, resource: ResourceName) -> Mapping[DeviceId, Device]:
+        """Return the devices of the resource as its plugin has published them last."""
+        return self._node.devices.published(resource) or {}
+
+    def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
+        """Return the devices of the resource that are allocated."""
+        return self._node.devices.in_use(resource)
+
     def allocatable(self, resource: ResourceName) -> frozenset[DeviceId]:
         """Return the healthy devices of the resource, allocated or not."""
-        published = self._node.devices.published(resource) or {}
-        return frozenset(one.id for one in published.values() if one.healthy)
+        return frozenset(one.id for one in self.published(resource).values() if one.healthy)
 
     def containers(self, pod: PodSpec | PodKey) -> Mapping[str, Mapping[ResourceName, frozenset[DeviceId]]]:
         """Return what each container of a known pod holds, init containers included."""
