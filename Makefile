@@ -26,9 +26,9 @@ $(STAMP): $(RUNS) requirements/dev.lock
 demo: $(RUNS)
 	@$(BIN)/numaplace demo
 
-# Two processes a core: some tests wait for a socket while others compute. They share what Python has compiled.
-# A third of the seeds and examples; NUMAPLACE_TEST_SEEDS=1 tries all (.ci/run does), 10 ten times as many.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $$((2 * $$(nproc))) --dist worksteal
+# Three processes a core, for some tests wait while others compute; a file's tests stay together, with what they
+# share. NUMAPLACE_TEST_SEEDS: a third of the seeds and examples is tried without it; 1 tries all, as .ci/run does.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $$((3 * $$(nproc))) --dist loadfile
 
 test: $(STAMP)
 	$(PYTEST) tests
