@@ -162,6 +162,12 @@ class Served:
         assert status == 200
         return samples(text)
 
+    async def shows(self, value: float, name: str, **labels: str) -> None:
+        """Wait until the page of metrics shows this sum."""
+        end = time.monotonic() + LIMIT_SECONDS
+        while (found := total(await self.scrape(), name, **labels)) != value:
+            assert time.monotonic() < end, f"{name} is {found}"
+
     def count(self, name: str, **labels: str) -> float:
         """A counter's value without a scrape; the sum over labels that are not given."""
         lines = self.metrics.render()[0].decode().splitlines()

@@ -127,7 +127,7 @@ async def test_a_file_of_devices_that_vanishes_takes_none_away(site: Site, widge
         write(widgets, None)
         await served.rescan(WIDGET, times=5)
         assert len(site.kubelet.allocatable(WIDGET)) == 2
-        assert total(await served.scrape(), "numaplace_device_scan_failed", resource=WIDGET) == 1
+        await served.shows(1, "numaplace_device_scan_failed", resource=WIDGET)
         assert len([line for line in served.log.troubles if "warning" in line]) == 1
 
 

@@ -56,17 +56,11 @@ async def test_metrics_after_a_few_decisions(site: Site) -> None:
 
 async def test_the_gauges_follow_pods_that_come_and_go(site: Site) -> None:
     async with site.serving(http=http_anywhere(), pollInterval="500ms") as served:
-
-        async def shown(devices: int) -> None:
-            end = time.monotonic() + 10
-            while total(await served.scrape(), "numaplace_allocated", resource=GPU) != devices:
-                assert time.monotonic() < end
-
         await site.admit("p", {GPU: 2}, affinity=0b10)
-        await shown(2)
+        await served.shows(2, "numaplace_allocated", resource=GPU)
         await until(lambda: any(pod.containers[0].devices for pod in served.poller.latest.pods))
         await site.kubelet.remove(("default", "p"))
-        await shown(0)
+        await served.shows(0, "numaplace_allocated", resource=GPU)
 
 
 async def test_ready_only_while_the_kubelet_knows_all_resources(site: Site) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from numaplace.cli.demo import run_table, summary
 from in_memory import PLACE
+from numaplace.cli.demo import run_table, summary
 from numaplace.model.names import ResourceName
 from numaplace.simulate.demo import DemoRun, Landing, _reason
 from numaplace.simulate.process import DaemonProcess

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from numaplace.reading.names import parse_cpu_list
 from numaplace.simulate.scenario.load import parse_scenario
 from numaplace.simulate.scenario.records import Scenario
