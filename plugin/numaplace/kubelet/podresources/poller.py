@@ -147,18 +147,17 @@ class Poller:
 
     def _request(self) -> asyncio.Task[Observation | PeerError]:
         """Return the List that has not been sent yet, a new one if there is none."""
-        if self._unsent is None:
+        if self._unsent is None or self._unsent.done():
+            # Done: it was cancelled before it was sent, perhaps before its first step.
             self._unsent = task = asyncio.create_task(self._take_turn())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return self._unsent
 
     async def _take_turn(self) -> Observation | PeerError:
-        try:
-            await self._place_free.until(lambda: self._in_flight < self._times.in_flight or None)
-            await self._token()
-        finally:
-            self._unsent = None
+        await self._place_free.until(lambda: self._in_flight < self._times.in_flight or None)
+        await self._token()
+        self._unsent = None
         self._in_flight += 1
         try:
             observation = await self._observe()
