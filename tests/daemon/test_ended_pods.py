@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from itertools import permutations
 
 import pytest
 from daemon_site import GPU, NODES
-from numaplace.daemon.node_state import NodeState
-from numaplace.kubelet.podresources.poller import Observation
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.model.device import Device
-from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.names import DeviceId
+from numaplace.model.observation import Observation
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
+from numaplace.state.attribution import Specs
 from numaplace.state.ended_pods import EndedPodsLog
 
 POD = ("default", "p")
@@ -26,7 +26,7 @@ def listed(*ids, cpus=()):
 
 @pytest.fixture
 def keeper():
-    made = NodeState(NumaTopology(NODES), clock=time.monotonic)
+    made = NodeStateHolder(NumaTopology(NODES), clock=time.monotonic)
     made.set_devices(GPU, [Device(A, (0,)), Device(B, (1,))])
     return made
 
@@ -36,12 +36,12 @@ def see(keeper, pods, *, allocatable=None):
 
 
 def in_use(keeper):
-    return keeper.in_use(GPU, terminal={POD})
+    return keeper.now.in_use(GPU, terminal={POD})
 
 
 def test_an_old_kubelet_lists_a_pod_that_has_ended(keeper):
     see(keeper, listed(A, cpus=[1, 2]))
-    keeper.ended({POD})
+    keeper.announced(Specs({}, {POD}))
     for pods in (listed(A, cpus=[1, 2]), listed(A), listed(A)):
         see(keeper, pods)
         assert in_use(keeper) == set()
@@ -50,7 +50,7 @@ def test_an_old_kubelet_lists_a_pod_that_has_ended(keeper):
 @pytest.mark.parametrize("lists", [[listed(B)], [[], listed(A)], [[], listed(), listed(A)], [listed(A, B)]])
 def test_another_pod_of_that_name_holds_what_it_is_shown_with(keeper, lists):
     see(keeper, listed(A))
-    keeper.ended({POD})
+    keeper.announced(Specs({}, {POD}))
     for pods in lists:
         see(keeper, pods)
     assert in_use(keeper) == {
@@ -61,16 +61,16 @@ def test_another_pod_of_that_name_holds_what_it_is_shown_with(keeper, lists):
 def test_another_pod_with_the_same_devices_was_given_them(keeper):
     """No List has come in between."""
     see(keeper, listed(A))
-    keeper.ended({POD})
+    keeper.announced(Specs({}, {POD}))
     keeper.granted(GPU, (A,))
     see(keeper, listed(A))
     assert in_use(keeper) == {A}
 
 
 def test_before_the_first_list_nothing_is_known_of_its_name(keeper):
-    keeper.ended({POD})
+    keeper.announced(Specs({}, {POD}))
     see(keeper, listed(A))
-    keeper.ended({POD})
+    keeper.announced(Specs({}, {POD}))
     assert in_use(keeper) == set()
 
 
@@ -80,13 +80,3 @@ def test_the_api_server_tells_of_the_other_pod_and_of_its_end():
     log = log.told((), listed(B))
     assert log.followed == set()
     assert log.told({POD}, listed(B)).observed(listed(B)).followed == set()
-
-
-def test_views_of_the_node_differ_with_what_pods_can_be_given(keeper):
-    """However short-lived the answers of the kubelet were."""
-    views = []
-    for number in range(30):
-        block = DeviceBlock(ResourceName("vendor.com/x"), (DeviceId(f"x{number}"),), (0,))
-        see(keeper, (), allocatable=Allocatable(devices=(block,)))
-        views.append(keeper.view)
-    assert all(one != other for one, other in permutations(views, 2))

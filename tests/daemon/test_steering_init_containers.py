@@ -90,7 +90,7 @@ async def test_devices_that_init_containers_keep_are_not_free_when_their_grant_i
     kubelet = {**steering(site)["kubelet"], "liveList": False}
     async with site.kubelet, steered(site, steering=ONE_GPU, kubelet=kubelet) as served:
         await kept_by_an_init_container(site)
-        await until(lambda: not served.node._keeper._ledger.in_flight())
+        await until(lambda: not served.node._keeper.now.ledger.in_flight())
         await quiet_lists(served)
         made = [await placed(site, f"p{number}", {GPU: 1}, cpus=1, gib=1) for number in range(5)]
         assert [one.admitted for one in made] == [True] * 5

@@ -14,7 +14,7 @@ from functools import partial, reduce
 from operator import and_
 from typing import Protocol
 
-from numaplace.daemon.node_state import NOBODY, Asking, NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.preference.cpus import where_cpus_will_be
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.engine.options import PolicyOptions
@@ -31,7 +31,7 @@ from numaplace.placement.reasons import Candidate, Placement
 from numaplace.placement.text import why
 from numaplace.prediction.model import KubeletModel
 from numaplace.state.attribution import NO_SPECS, Specs
-from numaplace.state.snapshot import Snapshot
+from numaplace.state.question import NOBODY, Asking, Question
 
 LIVE_SHARE = 0.5
 """The part of the deadline that a live List may take; the rest is for the decision and the way back."""
@@ -76,6 +76,7 @@ class PreferredRequest:
     size: int
     index: DeviceIndex
     settings: DecisionSettings
+    asked_at_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,12 @@ class _Decision:
     """A placement and the knowledge behind it; ``degraded`` says what that lacked."""
 
     placement: Placement
-    asking: Asking = NOBODY
-    snapshot: Snapshot | None = None
+    question: Question
     degraded: FallbackReason | None = None
+
+    @property
+    def asking(self) -> Asking:
+        return self.question.asking or NOBODY
 
 
 class Decider:
@@ -98,7 +102,7 @@ class Decider:
     def __init__(
         self,
         *,
-        keeper: NodeState,
+        keeper: NodeStateHolder,
         poller: Poller,
         metrics: Metrics,
         log: EventLog,
@@ -131,8 +135,10 @@ class Decider:
             self._log.error(
                 "decision failed", exc=exc, resource=ask.resource, size=ask.size, offered=len(ask.available)
             )
-            return fallback(ask.available, ask.must_include, ask.size)
-        self._keeper.answered(ask.resource, decision.placement.ids, pod=decision.asking.pod)
+            ids = fallback(ask.available, ask.must_include, ask.size)
+            self._answered(ask, ids, None)
+            return ids
+        self._answered(ask, decision.placement.ids, decision.question.asking)
         duration_seconds = self._clock() - started
         self._metrics.decided(
             ask.resource,
@@ -151,16 +157,17 @@ class Decider:
         if ask.must_include:
             offered = offered.difference(ask.must_include)
         if ask.size >= len(offered) + len(set(ask.must_include)):
-            return _Decision(self._place(ask, offered, NOBODY, None))
+            question = Question(self._keeper.now.topology)
+            return _Decision(self._place(ask, offered, question), question)
         degraded = await self._refresh(ask.settings)
-        self._keeper.offered(ask.resource, offered)
         fresh = degraded is None and ask.settings.live_list
         specs = await self._specs(ask) if fresh else self._known_specs
-        snapshot = self._keeper.snapshot(offered={ask.resource: offered}, terminal=specs.terminal)
-        asking = NOBODY
-        if snapshot and fresh:
-            asking = self._keeper.asking(ask.resource, ask.size, snapshot=snapshot, specs=specs)
-        return _Decision(self._place(ask, offered, asking, snapshot), asking, snapshot, degraded)
+        state = self._keeper.offered(ask.resource, offered)
+        question = state.question(ask.resource, ask.size, offered=offered, specs=specs, fresh=fresh)
+        return _Decision(self._place(ask, offered, question), question, degraded)
+
+    def _answered(self, ask: PreferredRequest, ids: Sequence[DeviceId], asking: Asking | None) -> None:
+        self._keeper.answered(ask.resource, ids, asking=asking, asked_at_seconds=ask.asked_at_seconds)
 
     @property
     def _known_specs(self) -> Specs:
@@ -169,17 +176,15 @@ class Decider:
     async def _specs(self, ask: PreferredRequest) -> Specs:
         """Return the known specs; one that is on its way, as that of a new pod may be, has a moment left."""
         known = self._known_specs.pods
-        missing = [key for key in self._keeper.candidates(ask.resource) if key not in known]
+        missing = [key for key in self._keeper.now.candidates(ask.resource) if key not in known]
         if missing and self._cluster is not None:
             timeout_seconds = ask.settings.deadline_seconds * SPECS_SHARE
             await self._cluster.arrived(missing, timeout_seconds=timeout_seconds)
         return self._known_specs
 
-    def _place(
-        self, ask: PreferredRequest, offered: frozenset[DeviceId], asking: Asking, snapshot: Snapshot | None
-    ) -> Placement:
+    def _place(self, ask: PreferredRequest, offered: frozenset[DeviceId], question: Question) -> Placement:
+        asking, snapshot = question.asking or NOBODY, question.snapshot
         known = asking.attribution.request
-        guess = self._keeper.companions
         cpus = 0
         if ask.settings.follow_cpus and snapshot is not None:
             cpus = where_cpus_will_be(self._kubelet, asking.attribution, snapshot)
@@ -189,13 +194,13 @@ class Decider:
                 ask.must_include,
                 ask.size,
                 held=asking.held,
-                rest=guess(ask.resource, ask.size) if known is None else asking.attribution.rest,
+                rest=question.rest,
                 requested=None if known is None else frozenset(known),
                 cpus=cpus,
-                freed_at=self._keeper.freed_at(ask.resource),
+                freed_at=question.freed_at,
             ),
             index=ask.index,
-            topology=self._keeper.topology,
+            topology=question.topology,
             snapshot=snapshot,
             options=ask.settings.options,
         )
@@ -217,7 +222,7 @@ class Decider:
             self._metrics.aligned(
                 ask.resource, Alignment.ONE_NODE if reduce(and_, masks) else Alignment.SPLIT
             )
-        placement, snapshot, pod = decision.placement, decision.snapshot, decision.asking.pod
+        placement, snapshot, pod = decision.placement, decision.question.snapshot, decision.asking.pod
         shown = _shown(placement)
         self._log.info(
             "decision",

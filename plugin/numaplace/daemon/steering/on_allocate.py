@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.steering.effects import InForce, SteeredGrants
 from numaplace.daemon.steering.log import SteeringLog
 from numaplace.daemon.steering.publisher import Publisher
@@ -58,7 +58,7 @@ class GrantFollower:
     def __init__(
         self,
         *,
-        keeper: NodeState,
+        keeper: NodeStateHolder,
         poller: Poller,
         facts: SteeringFacts,
         exposure: Publisher,
@@ -103,14 +103,15 @@ class GrantFollower:
         if not await self._has_list(settings, since_seconds):
             return AfterGrant(refused(Reason.UNDER_ADMISSION), node, RequestsInForce())
         specs = self._facts.specs
-        snapshot = self._keeper.snapshot(terminal=specs.terminal)
+        state = self._keeper.now
+        snapshot = state.snapshot(terminal=specs.terminal)
         if snapshot is None:
             raise NoSetError(SteeringFailure.NO_LIST, "PodResources has not answered yet")
         requests = self._facts.requests(node, settings)
-        grant = GrantSeen(resource, ids, self._keeper.granted_to(resource, len(ids), specs=specs))
+        grant = GrantSeen(resource, ids, state.granted_to(resource, len(ids), specs=specs))
         started = self._clock()
-        unlisted = self._keeper.unshown(but=(resource, ids))
-        unseen = why_unknown(snapshot, node, unlisted=unlisted, specs=specs, but=self._keeper.moving)
+        unlisted = state.unshown(but=(resource, ids))
+        unseen = why_unknown(snapshot, node, unlisted=unlisted, specs=specs, but=state.moving)
         if unseen is None:
             decided = grant_decision(
                 node, snapshot, grant, requests=requests, settings=settings.choice, withheld=withheld
@@ -124,7 +125,7 @@ class GrantFollower:
         return AfterGrant(decided, node, requests)
 
     async def _has_list(self, settings: SteeringRuntimeSettings, since_seconds: float) -> bool:
-        seen = self._keeper.observation
+        seen = self._keeper.now.observation
         if seen is not None and seen.taken_at_seconds >= since_seconds:
             return True
         if not settings.live_list:

@@ -19,19 +19,8 @@ from numaplace.errors import PeerError
 from numaplace.kubelet.pacing import TokenBucket
 from numaplace.kubelet.podresources.client import PodResources
 from numaplace.kubelet.signals import Signal
-from numaplace.model.podresources import Allocatable, PodUse
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What the kubelet said. ``taken_at_seconds`` is when the List was sent, on the poller's clock.
-
-    ``allocatable`` is from its own, rarer call; empty when the kubelet has answered List but never that.
-    """
-
-    pods: tuple[PodUse, ...]
-    allocatable: Allocatable
-    taken_at_seconds: float
+from numaplace.model.observation import Observation
+from numaplace.model.podresources import Allocatable
 
 
 @dataclass(frozen=True, slots=True)
