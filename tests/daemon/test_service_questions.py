@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 from daemon_site import GPU, NODES, RecordedLog
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.resources.service import ResourceService
 from numaplace.devices.scan import Scan
 from numaplace.kubelet.plugin.preference import fallback
@@ -49,8 +49,13 @@ class Steering:
 
 
 class Decider:
+    def __init__(self, keeper):
+        self.keeper = keeper
+
     async def decide(self, ask):
-        return fallback(ask.available, ask.must_include, ask.size)
+        ids = fallback(ask.available, ask.must_include, ask.size)
+        self.keeper.answered(ask.resource, ids, asking=None, asked_at_seconds=ask.asked_at_seconds)
+        return ids
 
 
 @pytest.fixture
@@ -67,11 +72,12 @@ def clock():
 
 @pytest.fixture
 async def service(steering, clock):
+    keeper = NodeStateHolder(NumaTopology(NODES), clock=clock)
     made = ResourceService(
         GPU,
         Source(),
-        keeper=NodeState(NumaTopology(NODES), clock=time.monotonic),
-        decider=Decider(),
+        keeper=keeper,
+        decider=Decider(keeper),
         steering=steering,
         settings=lambda: None,
         metrics=Metrics(version="test", clock=time.monotonic),

@@ -9,7 +9,7 @@ from daemon_site import RecordedLog
 from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.steering.build import steerer_of
 from numaplace.daemon.steering.kubelet_probe import KnownKubelet
 from numaplace.daemon.steering.kubelet_restart import KubeletRestart
@@ -18,13 +18,13 @@ from numaplace.daemon.steering.settings import SteeringRuntimeSettings
 from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.engine.options import PolicyName
 from numaplace.errors import PeerError
-from numaplace.kubelet.podresources.poller import Observation
 from numaplace.managers.cpu.policy import NoneCpuPolicy
 from numaplace.managers.memory.machine import machine_memory
 from numaplace.managers.memory.policies import NoneMemoryPolicy
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.model.observation import Observation
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
 from numaplace.prediction.model import KubeletModel
@@ -60,6 +60,18 @@ class Published:
 
 
 @dataclass
+class Checkpoint:
+    """What the kubelet writes down, in memory."""
+
+    written: dict[ResourceName, frozenset[DeviceId]] | None = None
+    devices: dict[ResourceName, frozenset[DeviceId]] | None = None
+
+    async def refresh(self):
+        changed, self.devices = self.devices is not self.written, self.written
+        return changed
+
+
+@dataclass
 class World:
     """The kubelet as the steerer sees it, on a clock of its own."""
 
@@ -69,11 +81,11 @@ class World:
     pods: dict[str, PodUse] = field(default_factory=dict)
 
     def __post_init__(self):
-        self.keeper = NodeState(NumaTopology(NODES), clock=lambda: self.now)
+        self.keeper = NodeStateHolder(NumaTopology(NODES), clock=lambda: self.now)
         for resource, devices in DEVICES.items():
             self.keeper.set_devices(resource, devices)
         self.published = {resource: Published() for resource in DEVICES}
-        self.checkpoint: dict[ResourceName, frozenset[DeviceId]] | None = None
+        self.checkpoint = Checkpoint()
         choice = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
         declared = (Request.of({GPU: 1}), Request.of({VF: 1}))
         self.settings = SteeringRuntimeSettings(True, choice, declared, 5.0, 0.2)
@@ -86,7 +98,7 @@ class World:
             ),
             keeper=self.keeper,
             poller=self,
-            hold=KubeletRestart(lambda: self.checkpoint, clock=lambda: self.now),
+            hold=KubeletRestart(self.checkpoint, clock=lambda: self.now),
             metrics=Metrics(version="test", clock=lambda: self.now).steering,
             log=self.log,
             clock=lambda: self.now,
@@ -138,7 +150,7 @@ class World:
             case "refused":
                 self.steerer.pod_refused(("default", f"p{number}"), (resource,))
             case "lost":
-                self.checkpoint = {GPU: ids} if number % 3 else None
+                self.checkpoint.written = {GPU: ids} if number % 3 else None
                 self.keeper.kubelet_restarted()
                 self.steerer.kubelet_lost()
             case "returned":
@@ -168,10 +180,10 @@ class World:
         reasons = {one.reason.value for one in status.decision.refusals}
         if reasons & UNKNOWING or status.held_off_seconds is not None or not self.settings.on:
             assert not withheld
-        if self.keeper.observation is None or not self.known:
+        if self.keeper.now.observation is None or not self.known:
             assert not withheld
         if withheld:
-            assert self.now - self.keeper.observation.taken_at_seconds <= 30.0
+            assert self.now - self.keeper.now.observation.taken_at_seconds <= 30.0
 
 
 WHATS = ("grant", "pod", "delete", "refused", "lost", "returned", "reset", "away", "stuck", "unknown", "off")

@@ -8,11 +8,11 @@ import pytest
 from numaplace.daemon.steering.requests import SteeringFacts
 from numaplace.daemon.steering.settings import SteeringRuntimeSettings
 from numaplace.engine.options import PolicyName
-from numaplace.kubelet.podresources.poller import Observation
 from numaplace.managers.cpu.policy import NoneCpuPolicy
 from numaplace.managers.memory.machine import machine_memory
 from numaplace.managers.memory.policies import NoneMemoryPolicy
 from numaplace.model.names import CPU, DeviceId, ResourceName
+from numaplace.model.observation import Observation
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
 from numaplace.prediction.model import KubeletModel
@@ -39,7 +39,7 @@ def followed(*declared, policy=PolicyName.BEST_EFFORT, seen=(), registered=(GPU,
     facts = SteeringFacts(
         find=None,
         node_of=lambda *_: node,
-        keeper=SimpleNamespace(observation=observation, moving=frozenset()),
+        keeper=SimpleNamespace(now=SimpleNamespace(observation=observation, moving=frozenset())),
         pods=None,
         clock=lambda: 2.0,
         follow_health=told.append,

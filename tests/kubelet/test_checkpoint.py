@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from effort import examples
@@ -26,9 +27,12 @@ WRITTEN = {
 }  # fmt: skip
 
 
+FOUND = {"a.com/x": {"d0", "d1", "d2"}, "a.com/y": frozenset()}
+
+
 def test_the_devices_of_all_pods(tmp_path):
     (tmp_path / NAME).write_text(json.dumps(WRITTEN))
-    assert devices_in_checkpoint(tmp_path) == {"a.com/x": {"d0", "d1", "d2"}, "a.com/y": frozenset()}
+    assert devices_in_checkpoint(tmp_path) == FOUND
 
 
 @pytest.mark.parametrize("data", [{"PodDeviceEntries": None}, {}])
@@ -67,14 +71,29 @@ def test_garbage_raises_nothing(tmp_path, garbage):
     assert devices_in_checkpoint(tmp_path) in (None, {})
 
 
-def test_it_is_read_anew_only_when_it_has_changed(tmp_path):
+async def test_it_is_read_anew_only_when_it_has_changed(tmp_path):
     checkpoint = Checkpoint(tmp_path)
-    assert checkpoint.devices() is None
-    (tmp_path / NAME).write_text(json.dumps(WRITTEN))
-    first = checkpoint.devices()
-    assert first == devices_in_checkpoint(tmp_path)
-    assert checkpoint.devices() is first
-    (tmp_path / NAME).write_text('{"Data": {}}')
-    assert checkpoint.devices() == {}
+    assert not await checkpoint.refresh()
+    for text, found in [(json.dumps(WRITTEN), FOUND), ('{"Data": {}}', {}), ("{", None)]:
+        (tmp_path / NAME).write_text(text)
+        assert await checkpoint.refresh()
+        assert checkpoint.devices == found
+        assert not await checkpoint.refresh()
     (tmp_path / NAME).unlink()
-    assert checkpoint.devices() is None
+    assert await checkpoint.refresh()
+    assert checkpoint.devices is None
+
+
+async def test_the_event_loop_is_free_while_it_is_read(tmp_path):
+    """Up to 16 MiB of JSON, while the kubelet waits for an answer."""
+    threads = []
+
+    class Text(type(tmp_path)):
+        def read_bytes(self):
+            threads.append(threading.current_thread())
+            return super().read_bytes()
+
+    (tmp_path / NAME).write_text(json.dumps(WRITTEN))
+    assert await Checkpoint(Text(tmp_path)).refresh()
+    assert threads != [threading.current_thread()]
+    assert len(threads) == 1

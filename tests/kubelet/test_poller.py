@@ -22,6 +22,7 @@ class Source:
         self.times: list[float] = []
         self.gates: dict[int, asyncio.Event] = {}
         self.fail = ""
+        self.crash: Exception | None = None
         self.fail_allocatable = ""
         self.capacity = Allocatable(cpus=frozenset({1}))
 
@@ -31,6 +32,8 @@ class Source:
         number = self.lists
         if gate := self.gates.get(number):
             await gate.wait()
+        if self.crash:
+            raise self.crash
         if self.fail:
             raise PeerError("told to fail", code=self.fail)
         return (PodUse("default", f"list-{number}"),)
@@ -295,3 +298,21 @@ async def test_stopping_fails_those_who_wait(source):
     with pytest.raises(PeerError) as caught:
         await waiting
     assert caught.value.code == "CANCELLED"
+
+
+@pytest.mark.parametrize("ticks", range(8))
+async def test_a_crash_while_a_list_waits_for_its_turn_is_over_with_the_next_run(source, ticks):
+    """That List may be cancelled at any moment, before its first step too."""
+    poller = poller_of(source)
+    source.gates[1] = asyncio.Event()
+    run = asyncio.create_task(poller.run())
+    await eventually(lambda: source.lists == 1)
+    source.crash = RuntimeError("on purpose")
+    source.gates[1].set()
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    asked = asyncio.create_task(poller.live(timeout_seconds=30))
+    await asyncio.gather(run, asked, return_exceptions=True)
+    source.crash = None
+    async with running(poller):
+        assert (await poller.live(timeout_seconds=30)).pods

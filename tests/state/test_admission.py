@@ -4,9 +4,11 @@ import pytest
 from numaplace.model.mask import nodes_of
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
-from numaplace.state.admission import AdmissionLog, asking, held_nodes
+from numaplace.state.admission import AdmissionLog, held_nodes
 from numaplace.state.ledger import Ledger
+from numaplace.state.list_change import ListChange
 from numaplace.state.snapshot import build_snapshot
+from state.lists import first, then
 from state.stateio import cases
 
 TOPOLOGY = NumaTopology((0, 1, 2), {node: frozenset({node}) for node in range(3)})
@@ -28,16 +30,17 @@ def pod(name, containers):
 
 @pytest.mark.parametrize("case", cases("admission.yaml"), ids=lambda case: case["id"])
 def test_who_is_asking(case):
-    log, ledger, pods = AdmissionLog(), Ledger(), ()
+    log, ledger, change, pods = AdmissionLog(), Ledger(), ListChange(), ()
     for now, step in enumerate(case["steps"]):
         if "list" in step:
             pods = tuple(pod(name, containers) for name, containers in step["list"].items())
-            log, ledger = log.observed(pods), ledger.listed(pods, now_seconds=now)
+            change = then(change, pods, at=now)
+            log, ledger = log.observed(change), ledger.listed(change)
         elif "grant" in step:
             resource = block(step["grant"][0]).resource
             ledger = ledger.granted(resource, step["grant"], now_seconds=now)
         else:
-            admission = log.asking(pods, step["ask"], latest=ledger.latest)
+            admission = log.asking(change.entries, step["ask"], latest=ledger.latest)
             assert (admission.pod.name if admission.pod else None) == step["is"]
             if "of" in step:
                 assert [name for _, name in admission.candidates] == step["of"]
@@ -47,26 +50,32 @@ def test_who_is_asking(case):
                 )
                 mask = held_nodes(admission, step["ask"], snapshot=snapshot, latest=ledger.latest)
                 assert list(nodes_of(mask)) == step["held"]
-            log = log.decided(admission, now_seconds=now)
+            log = log.decided(admission, change.entries, now_seconds=now)
 
 
 def test_a_finished_pod_beside_its_successor_of_the_same_name():
     """P15 and kubernetes/kubernetes#119423: both are listed, without UID."""
     finished, successor, other = pod("web-0", [["vf0"]]), pod("web-0", [[]]), pod("other", [[]])
-    log = AdmissionLog().observed((finished, other)).observed((other, finished, successor))
-    assert log.asking((other, finished, successor), "vf").pod is successor
+    before = first((finished, other))
+    change = then(before, (other, finished, successor))
+    log = AdmissionLog().observed(before).observed(change)
+    assert log.asking(change.entries, "vf").pod is successor
 
 
 def test_the_same_list_again_changes_nothing():
     pods = (pod("p", [[]]),)
-    log = AdmissionLog().observed(pods)
-    assert log.observed(pods) is log
+    log = AdmissionLog().observed(first(pods))
+    assert log.observed(then(first(pods), (pod("p", [[]]),))) is log
+
+
+def asking(*pods):
+    return AdmissionLog().asking(first(pods).entries, "vf")
 
 
 def test_a_pod_listed_without_containers_may_be_asking():
-    assert asking((PodUse("ns", "p"),), "vf", ()).candidates == (("ns", "p"),)
+    assert asking(PodUse("ns", "p")).candidates == (("ns", "p"),)
 
 
 def test_candidates_are_sorted_whatever_the_order_of_the_list():
     pods = (pod("b", [[]]), pod("a", [[]]))
-    assert asking(pods, "vf", ()).candidates == asking(pods[::-1], "vf", ()).candidates
+    assert asking(*pods).candidates == asking(*pods[::-1]).candidates == (("ns", "a"), ("ns", "b"))

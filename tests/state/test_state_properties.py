@@ -8,7 +8,9 @@ from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock,
 from numaplace.model.topology import NumaTopology
 from numaplace.state.admission import AdmissionLog, held_nodes
 from numaplace.state.ledger import Ledger
+from numaplace.state.list_change import ListChange
 from numaplace.state.snapshot import ContributionCache, build_snapshot
+from state.lists import then
 
 NODES = (0, 1, 3)
 TOPOLOGY = NumaTopology(NODES, {node: frozenset(range(node * 4, node * 4 + 4)) for node in NODES})
@@ -141,26 +143,34 @@ events = st.one_of(
 @settings(max_examples=examples(60))
 @given(history=st.lists(st.tuples(st.integers(0, 40), events), max_size=12))
 def test_the_ledger_and_the_log_take_any_history(history):
-    ledger, log, cache, now, listed = Ledger(), AdmissionLog(), ContributionCache(), 0.0, ()
+    ledger, log, cache, now = Ledger(), AdmissionLog(), ContributionCache(), 0.0
+    listed, change = (), ListChange()
     for wait, (kind, *what) in history:
         now += wait
         if kind == "list":
             listed = what[0]
-            ledger, log = ledger.listed(listed, now_seconds=now, cache=cache), log.observed(listed)
-            assert ledger.listed(listed, now_seconds=now) is ledger
+            change = then(change, listed, at=now, cache=cache)
+            ledger, log = ledger.listed(change), log.observed(change)
+            assert ledger.listed(then(change, listed, at=now)) is ledger
         elif kind == "grant":
             ledger = ledger.granted(what[0], what[1], now_seconds=now)
             assert what[1] <= ledger.in_flight().get(what[0], frozenset())
             assert not what[1] & ledger.freed_at(what[0]).keys()
         else:
-            ledger = ledger.offered(what[0], what[1], now_seconds=now)
+            held = change.devices.held
+            ledger = ledger.offered(what[0], what[1], listed=held, now_seconds=now)
             assert not what[1] & ledger.in_flight().get(what[0], frozenset())
-            assert ledger.offered(what[0], what[1], now_seconds=now) is ledger
+            assert ledger.offered(what[0], what[1], listed=held, now_seconds=now) is ledger
         for name in RESOURCES:
             assert not ledger.in_flight().get(name, frozenset()) & ledger.freed_at(name).keys()
             assert all(0 <= at <= now for at in ledger.freed_at(name).values())
-        admission = log.asking(listed, "gpu", latest=ledger.latest)
+        admission = log.asking(change.entries, "gpu", latest=ledger.latest)
         assert admission.pod is None or admission.candidates == (admission.pod.key,)
-        snapshot = build(listed, allocatable=Allocatable(), devices={}, granted=ledger.in_flight())
+        snapshot = build(
+            listed,
+            allocatable=Allocatable(),
+            devices={},
+            granted=ledger.in_flight(),
+        )
         assert held_nodes(admission, "gpu", snapshot=snapshot, latest=ledger.latest) & ~TOPOLOGY.mask == 0
-        log = log.decided(admission, now_seconds=now)
+        log = log.decided(admission, change.entries, now_seconds=now)

@@ -11,10 +11,12 @@ from numaplace.managers.device_manager import AllocateCall, ContainerRequest, Po
 from numaplace.managers.devices import natural_order
 from numaplace.managers.kubelet import DeviceProvider
 from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.observation import Observation
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.prediction.request import Request
 from numaplace.state.admission import AdmissionLog
 from numaplace.state.attribution import NO_SPECS, Specs, attribute
+from numaplace.state.list_change import ListChange
 from numaplace.state.snapshot import Snapshot, build_snapshot
 from numaplace.steering.choose import SteeringSettings
 from numaplace.steering.triggers import Decided, GrantSeen, RequestsInForce, grant_decision, settled_decision
@@ -87,7 +89,7 @@ class SteeredMachine(Machine):
         self.node = hardware.steering_node()
         self.withheld = {}
         self.decisions: list[Decided] = []
-        self._log = AdmissionLog()
+        self._log, self._list = AdmissionLog(), ListChange()
         self._under_admission = None
         self.at_rest()
 
@@ -120,7 +122,7 @@ class SteeredMachine(Machine):
             return
         granted = {resource: frozenset(ids)}
         snapshot = self._seen(granted=granted)
-        admission = self._log.asking(snapshot.pods, resource)
+        admission = self._log.asking(self._list.entries, resource)
         pod = self._under_admission
         specs = Specs({(pod.namespace, pod.name): pod}) if self.with_specs else NO_SPECS
         grant = GrantSeen(
@@ -156,7 +158,8 @@ class SteeredMachine(Machine):
         pods = [self._listed(pod) for pod in self.kubelet.pods.values()]
         if self._under_admission is not None:
             pods.append(self._listed(self._under_admission))
-        self._log = self._log.observed(pods)
+        self._list = self._list.then(Observation(tuple(pods), Allocatable(), 0.0))
+        self._log = self._log.observed(self._list)
         foreign = {resource for resource in self.tables if resource not in self.hardware.steerable}
         blocks = tuple(
             DeviceBlock(resource, (id_,), device.nodes)

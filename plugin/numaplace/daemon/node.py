@@ -9,7 +9,7 @@ from functools import partial
 
 from numaplace.config.schema import Config
 from numaplace.daemon.cluster.part import ClusterPart, cluster_part
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.preference.decider import Decider, DecisionSettings
 from numaplace.daemon.reload_plan import fixed_parts, new_sources, settings_of
 from numaplace.daemon.resources.running import RunningResource
@@ -28,10 +28,12 @@ from numaplace.devices.host import read_topology
 from numaplace.devices.scan import Source
 from numaplace.kubelet.plugin.watch import SocketWatch
 from numaplace.kubelet.podresources.client import connect
-from numaplace.kubelet.podresources.poller import Observation, Poller, PollerTimes
+from numaplace.kubelet.podresources.poller import Poller, PollerTimes
 from numaplace.kubelet.sockets import SocketIdentity
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.observation import Observation
+from numaplace.state.node_state import NodeState
 from numaplace.steering.text import steered_text
 
 
@@ -63,7 +65,7 @@ class Node:
         self._steer_settings = steer_settings(config)
         self._resources: dict[ResourceName, RunningResource] = {}
         self._serving = False
-        self._keeper = NodeState(read_topology(config.host.sysfs), clock=clock)
+        self._keeper = NodeStateHolder(read_topology(config.host.sysfs), clock=clock)
         self._kubelet: SocketIdentity | None = None
         self._outage = OutageLog(log=log, clock=clock)
         self._watch = SocketWatch(config.kubelet.device_plugin_directory, on_degraded=self._inotify_degraded)
@@ -209,16 +211,10 @@ class Node:
         loop = asyncio.get_running_loop()
         loop.call_soon(self._steerer.wake)
         if self._cluster is not None:
-            loop.call_soon(self._listed, self._cluster, observation)
+            loop.call_soon(self._listed, self._cluster, self._keeper.now)
 
-    def _listed(self, cluster: ClusterPart, observation: Observation) -> None:
-        cluster.listed(
-            observation.pods,
-            complete=self._keeper.complete,
-            ours=self._resources.keys(),
-            snapshot=self._keeper.snapshot,
-            steered=self._steered,
-        )
+    def _listed(self, cluster: ClusterPart, state: NodeState) -> None:
+        cluster.listed(state, ours=self._resources.keys(), steered=self._steered)
 
     def _steered(self, resource: ResourceName, ids: Collection[DeviceId], mask: int) -> str:
         """Return what steering did about devices on the NUMA nodes of ``mask``; empty: nothing."""
@@ -250,7 +246,7 @@ class Node:
         self._log.warning("sockets are watched by polling only", reason=reason)
 
     def _tell_topology(self) -> None:
-        topology = self._keeper.topology
+        topology = self._keeper.now.topology
         self._log.info("topology", numa_nodes=topology.nodes)
         if len(topology.nodes) > self._config.max_allowable_numa_nodes:
             self._log.warning(
@@ -285,7 +281,7 @@ class Node:
 
     def _refresh_metrics(self) -> None:
         """Set the gauges that are only worth setting when somebody looks."""
-        if snapshot := self._keeper.snapshot():
+        if snapshot := self._keeper.now.snapshot():
             self._metrics.set_snapshot(snapshot)
         for name, running in self._resources.items():
             self._metrics.set_registered(name, registered=running.registered)

@@ -6,17 +6,17 @@ cannot be read as expected is not known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from numaplace.model.names import DeviceId, ResourceName
-
-InUse = Mapping[ResourceName, frozenset[DeviceId]]
+from numaplace.model.names import DeviceId, IdsByResource, ResourceName
 
 NAME = "kubelet_internal_checkpoint"
 MAX_BYTES = 16 << 20
+READ_SECONDS = 1.0
 
 
 class _Entry(msgspec.Struct, rename="pascal"):
@@ -33,24 +33,35 @@ class _File(msgspec.Struct, rename="pascal"):
 
 
 class Checkpoint:
-    """The checkpoint in the directory of the device plugins' sockets, read when it has changed."""
+    """The checkpoint in the directory of the device plugins' sockets.
+
+    ``devices`` are as in ``devices_in_checkpoint``, by the last ``refresh``.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._version: tuple[int, ...] | None = None
-        self._devices: InUse | None = None
+        self.devices: IdsByResource | None = None
 
-    def devices(self) -> InUse | None:
-        """Return as ``devices_in_checkpoint``; the same object as long as nothing is written."""
+    async def refresh(self) -> bool:
+        """Read the file, off the event loop, if it has changed; return whether it has."""
+        version = self._version_now()
+        if version == self._version:
+            return False
+        devices = None
+        if version is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(READ_SECONDS):
+                    devices = await asyncio.to_thread(devices_in_checkpoint, self._directory)
+        self._version, self.devices = version, devices
+        return True
+
+    def _version_now(self) -> tuple[int, ...] | None:
         try:
             found = (self._directory / NAME).stat()
         except OSError:
-            self._version = self._devices = None
             return None
-        version = (found.st_ino, found.st_mtime_ns, found.st_size)
-        if version != self._version:
-            self._version, self._devices = version, devices_in_checkpoint(self._directory)
-        return self._devices
+        return (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def devices_in_checkpoint(directory: Path) -> dict[ResourceName, frozenset[DeviceId]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NewType
 
@@ -10,6 +11,10 @@ ResourceName = NewType("ResourceName", str)
 
 DeviceId = NewType("DeviceId", str)
 """A device id as ListAndWatch publishes it; at most 63 characters."""
+
+Ids = frozenset[DeviceId]
+NO_IDS: Ids = frozenset()
+IdsByResource = Mapping[ResourceName, Ids]
 
 PodKey = tuple[str, str]
 """(namespace, name): PodResources carries no UID."""

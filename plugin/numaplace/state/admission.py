@@ -14,52 +14,30 @@ than one pod can be the one, and the answer is "unknown".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from numaplace.model.names import PodKey, ResourceName
 from numaplace.model.podresources import ContainerUse, PodUse
 from numaplace.state.ledger import Grant
+from numaplace.state.list_change import Entries, ListChange
 from numaplace.state.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The pods that may be asking, sorted, and the one that is, if only one can be.
+    """The pods that may be asking: their entries in the List, two where a successor has the same name."""
 
-    ``able`` are their entries in the List: two of one key are a finished pod and its successor.
-    """
+    able: tuple[PodUse, ...] = ()
 
-    candidates: tuple[PodKey, ...] = ()
-    pod: PodUse | None = None
-    able: tuple[PodUse, ...] = field(default=(), repr=False)
+    @property
+    def candidates(self) -> tuple[PodKey, ...]:
+        """Their names, sorted."""
+        return tuple(sorted({pod.key for pod in self.able}))
 
-    def narrowed(self, able: Sequence[PodUse]) -> Admission:
-        """Return who may be asking, once only these entries can be."""
-        keys = tuple(sorted({pod.key for pod in able}))
-        return Admission(keys, able[0] if len(able) == 1 else None, tuple(able))
-
-
-UNKNOWN = Admission()
-
-
-def asking(
-    pods: Sequence[PodUse],
-    resource: ResourceName,
-    complete: Collection[PodKey],
-    *,
-    latest: Grant | None = None,
-) -> Admission:
-    """Return who may be asking for ``resource``: pods that are not ``complete`` and can still ask for it.
-
-    ``latest`` is a grant known to be for the pod under admission (``AdmissionLog.asking`` knows): of several
-    candidates, the one that holds it is the one.
-    """
-    able = [pod for pod in pods if pod.key not in complete and can_ask(pod, resource)]
-    if len(able) > 1 and latest is not None:
-        holders = [pod for pod in able if any(_holds(one, latest) for one in pod.containers)]
-        able = holders if len(holders) == 1 else able
-    return UNKNOWN.narrowed(able)
+    @property
+    def pod(self) -> PodUse | None:
+        """The one that is asking, if only one can be."""
+        return self.able[0] if len(self.able) == 1 else None
 
 
 def held_nodes(
@@ -94,95 +72,38 @@ class AdmissionLog:
     """
 
     complete: frozenset[PodKey] = frozenset()
-    _entries: Mapping[PodKey, tuple[PodUse, ...]] = field(default_factory=dict, repr=False)
-    _pods: Sequence[PodUse] | None = field(default=None, repr=False, compare=False)
-    _objects: Mapping[int, PodUse] = field(default_factory=dict, repr=False, compare=False)
     _decided_at_seconds: float | None = None
 
-    def observed(self, pods: Sequence[PodUse]) -> AdmissionLog:
+    def observed(self, change: ListChange) -> AdmissionLog:
         """Note a List. Pods that are new in it make all others complete; pods that are gone are forgotten."""
-        if pods is self._pods:
+        pods = change.pods
+        if not pods:
             return self
-        old, entries = self._entries, self._entries
-        objects = dict(zip(map(id, pods), pods, strict=True))
-        changed: Collection[PodKey]
-        if self._objects and len(objects) == len(pods):
-            entries, changed = _updated(old, self._objects, objects)
-        else:
-            # The first List, or one with an object twice.
-            entries = _by_key(pods)
-            changed = entries.keys()
-            objects = objects if len(objects) == len(pods) else {}
-        new = {key for key in changed if len(entries[key]) > len(old.get(key, ()))}
-        emptied = {key for key in changed if key in old and _is_emptied(old[key], entries[key])}
-        if new:
-            return AdmissionLog(frozenset(entries).difference(new, emptied), entries, pods, objects)
-        complete = self.complete.intersection(entries).difference(emptied)
-        return replace(self, complete=complete, _entries=entries, _pods=pods, _objects=objects)
+        if pods.came:
+            return AdmissionLog(frozenset(change.entries).difference(pods.came, pods.emptied))
+        return replace(self, complete=self.complete.difference(pods.gone, pods.emptied))
 
-    def asking(
-        self, pods: Sequence[PodUse], resource: ResourceName, *, latest: Grant | None = None
-    ) -> Admission:
+    def asking(self, entries: Entries, resource: ResourceName, *, latest: Grant | None = None) -> Admission:
         """Return who may be asking, given the List that was observed last and our latest grant (``Ledger``).
 
-        The grant counts when it was made since a decision after which no new pod has appeared: it can then
-        only be for the pod still under admission.
+        If the grant was made since a decision after which no new pod has appeared, it can only be for the pod
+        still under admission: of several candidates, the one that holds it is the one.
         """
+        open_ = (pod for key in entries.keys() - self.complete for pod in entries[key])
+        able = tuple(pod for pod in open_ if can_ask(pod, resource))
         since = self._decided_at_seconds
-        if latest is not None and (since is None or latest.at_seconds < since):
-            latest = None
-        if pods is self._pods:
-            pods = [pod for key in self._entries.keys() - self.complete for pod in self._entries[key]]
-        return asking(pods, resource, self.complete, latest=latest)
+        if len(able) > 1 and latest is not None and since is not None and latest.at_seconds >= since:
+            holders = tuple(pod for pod in able if any(_holds(one, latest) for one in pod.containers))
+            able = holders if len(holders) == 1 else able
+        return Admission(able)
 
-    def decided(self, admission: Admission, *, now_seconds: float) -> AdmissionLog:
+    def decided(self, admission: Admission, entries: Entries, *, now_seconds: float) -> AdmissionLog:
         """Note a decision on the List observed last. If the pod is known, all others are complete."""
         complete = self.complete
         if admission.pod is not None:
-            complete = frozenset(self._entries).difference((admission.pod.key,))
+            complete = frozenset(entries).difference((admission.pod.key,))
         first = now_seconds if self._decided_at_seconds is None else self._decided_at_seconds
         return replace(self, complete=complete, _decided_at_seconds=first)
-
-
-Entries = Mapping[PodKey, tuple[PodUse, ...]]
-
-
-def _by_key(pods: Sequence[PodUse]) -> Entries:
-    entries: dict[PodKey, tuple[PodUse, ...]] = {}
-    for pod in pods:
-        entries[pod.key] = (*entries.get(pod.key, ()), pod)
-    return entries
-
-
-def _updated(
-    old: Entries, before: Mapping[int, PodUse], now: Mapping[int, PodUse]
-) -> tuple[Entries, set[PodKey]]:
-    """Return the entries with the pods that came and without those that went, and the keys that changed.
-
-    Most pods are the same objects as before, and are not looked at. ``before`` and ``now`` are by ``id``.
-    """
-    entries = dict(old)
-    changed = set()
-    for identity in before.keys() - now.keys():
-        gone = before[identity]
-        left = tuple(one for one in entries.pop(gone.key) if one is not gone)
-        if left:
-            entries[gone.key] = left
-            changed.add(gone.key)
-    for identity in now.keys() - before.keys():
-        came = now[identity]
-        entries[came.key] = (*entries.get(came.key, ()), came)
-        changed.add(came.key)
-    return entries, changed & entries.keys()
-
-
-def _is_emptied(before: tuple[PodUse, ...], now: tuple[PodUse, ...]) -> bool:
-    """Return whether a pod that held something holds nothing now: perhaps its successor of the same name."""
-    return any(map(_holds_anything, before)) and not any(map(_holds_anything, now))
-
-
-def _holds_anything(pod: PodUse) -> bool:
-    return last_touched(pod) >= 0
 
 
 def can_ask(pod: PodUse, resource: ResourceName) -> bool:

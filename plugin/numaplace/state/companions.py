@@ -9,12 +9,12 @@ server. It is a hint, never a condition: a wrong one costs a tie-break.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from numaplace.model.names import PodKey, ResourceName
-from numaplace.model.podresources import ContainerUse, PodUse, ids_by_resource
+from numaplace.model.podresources import ContainerUse, ids_by_resource
+from numaplace.state.list_change import Entries
 
 REMEMBERED_REQUESTS = 64
 """Containers remembered, newest last: a node's mix of workloads changes, and old ones should fade."""
@@ -30,14 +30,14 @@ class CompanionLog:
     requests: tuple[Request, ...] = ()
     _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
 
-    def observed(self, pods: Sequence[PodUse], complete: AbstractSet[PodKey]) -> CompanionLog:
+    def observed(self, entries: Entries, complete: frozenset[PodKey]) -> CompanionLog:
         """Note the listed pods that are done with admission; another one shows a part of its request only."""
-        new = frozenset(complete) - self._noted
+        new = complete - self._noted
         noted = self._noted & complete
         if not new and len(noted) == len(self._noted):
             return self
-        done = sorted((pod for pod in pods if pod.key in new), key=lambda pod: pod.key) if new else ()
-        found = [request for pod in done for one in pod.containers if (request := _request_of(one))]
+        done = (one for key in sorted(new) for pod in entries[key] for one in pod.containers)
+        found = [request for one in done if (request := _request_of(one))]
         return CompanionLog((*self.requests, *found)[-REMEMBERED_REQUESTS:], noted | new)
 
     def companions(self, resource: ResourceName, size: int) -> Mapping[ResourceName, int]:

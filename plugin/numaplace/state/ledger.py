@@ -15,12 +15,11 @@ Times are the caller's monotonic clock, as everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from numaplace.model.names import DeviceId, PodKey, ResourceName
-from numaplace.model.podresources import PodUse
-from numaplace.state.pod_totals import ContributionCache
+from numaplace.model.names import NO_IDS, DeviceId, Ids, IdsByResource, PodKey, ResourceName
+from numaplace.state.list_change import ListChange
 
 GRANT_GRACE_SECONDS = 30.0
 """Longer than an admission of many containers with slow vendor plugins, shorter than a busy node's churn."""
@@ -28,85 +27,92 @@ GRANT_GRACE_SECONDS = 30.0
 MAX_FREED_PER_RESOURCE = 1024
 """Of more devices only the ones freed last keep their time: the others have been free for long."""
 
-Ids = frozenset[DeviceId]
-NO_IDS: Ids = frozenset()
-
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One Allocate that we answered, and the pod it was for, if known."""
+    """One Allocate that we answered, and the pod it was for, if known.
+
+    A List sent after ``shown_since_seconds`` shows that pod.
+    """
 
     resource: ResourceName
     ids: Ids
     at_seconds: float
     pod: PodKey | None = None
+    shown_since_seconds: float = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Grants in flight, ``latest`` grant, and freed-at times. Methods return new ledgers, or the same."""
+    """Grants in flight, the two latest grants, and freed-at times. Methods return new ledgers, or the same.
+
+    An answer to GetPreferredAllocation is a grant to be: the Allocate that follows it, with the same ids, is
+    for the same pod.
+    """
 
     latest: Grant | None = None
+    previous: Grant | None = None
+    _answer: Grant | None = None
     _grants: tuple[Grant, ...] = ()
     _freed: Mapping[ResourceName, Mapping[DeviceId, float]] = field(default_factory=dict)
-    _listed: Mapping[ResourceName, Ids] = field(default_factory=dict)
-    _pods: Sequence[PodUse] | None = field(default=None, repr=False, compare=False)
 
-    def granted(
-        self,
-        resource: ResourceName,
-        ids: Iterable[DeviceId],
-        *,
-        now_seconds: float,
-        pod: PodKey | None = None,
+    def answered(
+        self, resource: ResourceName, ids: Iterable[DeviceId], *, asked_at_seconds: float, pod: PodKey | None
     ) -> Ledger:
+        """Note our preference, and the pod that it is for, if known."""
+        answer = Grant(resource, frozenset(ids), asked_at_seconds, pod, asked_at_seconds)
+        return replace(self, _answer=answer)
+
+    def unanswered(self) -> Ledger:
+        """Forget the preference: the next Allocate may be another kubelet's."""
+        return replace(self, _answer=None)
+
+    def granted(self, resource: ResourceName, ids: Iterable[DeviceId], *, now_seconds: float) -> Ledger:
         """Note that we answered Allocate with these ids. An older grant of one of them is superseded."""
-        grant = Grant(resource, frozenset(ids), now_seconds, pod)
+        grant, answer = Grant(resource, frozenset(ids), now_seconds, None, now_seconds), self._answer
         if not grant.ids:
-            return self
-        return replace(
-            self,
+            return self.unanswered()
+        if answer is not None and (answer.resource, answer.ids) == (resource, grant.ids):
+            grant = replace(answer, at_seconds=now_seconds)
+        return Ledger(
             latest=grant,
+            previous=self.latest,
             _grants=(*_without(self._grants, resource, grant.ids), grant),
             _freed=_unfreed(self._freed, resource, grant.ids),
         )
 
-    def listed(
-        self, pods: Sequence[PodUse], *, now_seconds: float, cache: ContributionCache | None = None
-    ) -> Ledger:
-        """Note a List that was requested at ``now_seconds``; grants made later are not judged by it.
+    def listed(self, change: ListChange) -> Ledger:
+        """Note a List; grants made after it was sent are not judged by it.
 
-        Returns itself for the same ``pods`` object, unless a grant's grace ran out. ``cache`` saves reading
-        unchanged pods again.
+        Returns itself if it changes nothing.
         """
-        same = pods is self._pods
-        if same and not any(_expired(grant, now_seconds) for grant in self._grants):
+        now_seconds = change.taken_at_seconds
+        grants = _still_in_flight(self._grants, change)
+        if not change.pods and grants == self._grants:
             return self
-        listed = self._listed if same else (cache or ContributionCache()).totals(pods).devices
-        grants = _still_in_flight(self._grants, listed, pods, now_seconds=now_seconds)
-        freed = self._freed
-        before, after = _busy(self._listed, self._grants), _busy(listed, grants)
-        for resource in before.keys() | after.keys():
-            old, new = before.get(resource, NO_IDS), after.get(resource, NO_IDS)
-            if old is not new and old != new:
-                freed = _unfreed(freed, resource, new - old)
-                freed = _now_freed(freed, resource, old - new, now_seconds=now_seconds)
-        return replace(self, _grants=grants, _freed=freed, _listed=listed, _pods=pods)
+        freed, busy = self._freed, _busy(change.devices.held, grants)
+        for resource, ids in change.devices.added.items():
+            freed = _unfreed(freed, resource, ids)
+        for resource, ids in _busy(change.devices.removed, self._grants).items():
+            free = ids - busy.get(resource, NO_IDS)
+            freed = _now_freed(freed, resource, free, now_seconds=now_seconds)
+        return replace(self, _grants=grants, _freed=freed)
 
-    def offered(self, resource: ResourceName, ids: Collection[DeviceId], *, now_seconds: float) -> Ledger:
-        """Note that the kubelet offers these ids: they are free, whatever was listed or granted before.
+    def offered(
+        self, resource: ResourceName, ids: Ids, *, listed: IdsByResource, now_seconds: float
+    ) -> Ledger:
+        """Note that the kubelet offers these ids: they are free, whatever was ``listed`` or granted before.
 
         The offer may lack free devices (an aligned call): ids that are not in it are left alone.
         """
-        offer = frozenset(ids)
-        stale = offer & _busy(self._listed, self._grants).get(resource, NO_IDS)
+        stale = ids & _busy(listed, self._grants).get(resource, NO_IDS)
         freed = _now_freed(self._freed, resource, stale, now_seconds=now_seconds)
         grants = _without(self._grants, resource, stale)
         if freed is self._freed and grants == self._grants:
             return self
         return replace(self, _grants=grants, _freed=freed)
 
-    def in_flight(self) -> Mapping[ResourceName, Ids]:
+    def in_flight(self) -> IdsByResource:
         """Return the ids granted and not shown by a List yet."""
         return _busy({}, self._grants)
 
@@ -119,7 +125,7 @@ def _expired(grant: Grant, now_seconds: float) -> bool:
     return now_seconds - grant.at_seconds > GRANT_GRACE_SECONDS
 
 
-def _busy(listed: Mapping[ResourceName, Ids], grants: Iterable[Grant]) -> dict[ResourceName, Ids]:
+def _busy(listed: IdsByResource, grants: Iterable[Grant]) -> dict[ResourceName, Ids]:
     found = dict(listed)
     for grant in grants:
         found[grant.resource] = found.get(grant.resource, NO_IDS) | grant.ids
@@ -137,25 +143,15 @@ def _without(grants: Iterable[Grant], resource: ResourceName, ids: Ids) -> tuple
     return tuple(grant for grant in kept if grant.ids)
 
 
-def _still_in_flight(
-    grants: tuple[Grant, ...],
-    listed: Mapping[ResourceName, Ids],
-    pods: Iterable[PodUse],
-    *,
-    now_seconds: float,
-) -> tuple[Grant, ...]:
+def _still_in_flight(grants: tuple[Grant, ...], change: ListChange) -> tuple[Grant, ...]:
     kept = []
-    live: frozenset[PodKey] | None = None
     for grant in grants:
-        if grant.at_seconds > now_seconds:
+        if grant.at_seconds > change.taken_at_seconds:
             kept.append(grant)
             continue
-        left = grant.ids - listed.get(grant.resource, NO_IDS)
-        if left and (grant.pod is not None or _expired(grant, now_seconds)):
-            live = frozenset(pod.key for pod in pods) if live is None else live
-            if grant.pod not in live:
-                continue
-        if left:
+        left = grant.ids - change.devices.held.get(grant.resource, NO_IDS)
+        judged = grant.pod is not None or _expired(grant, change.taken_at_seconds)
+        if left and not (judged and grant.pod not in change.entries):
             kept.append(grant if left == grant.ids else replace(grant, ids=left))
     return tuple(kept)
 

@@ -7,11 +7,12 @@ or once nothing has been added for a while: the last pod of a burst has no succe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.model.podresources import PodUse
+from numaplace.state.list_change import ListChange
 
 SETTLED_SECONDS = 2.0
 
@@ -21,7 +22,6 @@ Holding = frozenset[tuple[str, ResourceName, frozenset[DeviceId]]]
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    pod: PodUse
     holding: Holding
     since_seconds: float
     told: bool
@@ -38,7 +38,7 @@ class PlacedPodsLog:
 
     def observed(
         self,
-        pods: Sequence[PodUse],
+        change: ListChange,
         *,
         complete: Collection[PodKey],
         known: Collection[PodKey],
@@ -46,28 +46,26 @@ class PlacedPodsLog:
     ) -> tuple[PlacedPodsLog, tuple[PodUse, ...]]:
         """Return the next log and the pods that have settled; a pod that is not ``known`` yet has to wait."""
         first, before = self._seen is None, self._seen or {}
-        seen: dict[PodKey, _Seen] = {}
+        seen = {key: before[key] for key in before.keys() & change.entries.keys() - change.pods.changed}
+        for key in change.pods.changed:
+            entry = _next(before.get(key), change.entries[key][-1], now_seconds=now_seconds, told=first)
+            if entry is not None:
+                seen[key] = entry
         settled = []
-        for pod in pods:
-            entry = _next(before.get(pod.key), pod, now_seconds=now_seconds, told=first)
-            if entry is None:
-                continue
-            due = pod.key in complete or now_seconds - entry.since_seconds >= SETTLED_SECONDS
-            if not entry.told and due and pod.key in known:
-                settled.append(pod)
-                entry = _Seen(pod, entry.holding, entry.since_seconds, told=True)
-            seen[pod.key] = entry
-        return PlacedPodsLog(seen), tuple(settled)
+        for key, entry in seen.items():
+            due = key in complete or now_seconds - entry.since_seconds >= SETTLED_SECONDS
+            if not entry.told and due and key in known:
+                settled.append(change.entries[key][-1])
+                seen[key] = replace(entry, told=True)
+        return PlacedPodsLog(seen), tuple(sorted(settled, key=lambda pod: pod.key))
 
 
 def _next(before: _Seen | None, pod: PodUse, *, now_seconds: float, told: bool) -> _Seen | None:
-    if before is not None and before.pod is pod:
-        return before
     holding = frozenset(
         (one.name, block.resource, frozenset(block.ids)) for one in pod.containers for block in one.devices
     )
     if not holding:
         return None
     if before is not None and before.holding == holding:
-        return _Seen(pod, holding, before.since_seconds, before.told)
-    return _Seen(pod, holding, now_seconds, told)
+        return before
+    return _Seen(holding, now_seconds, told)

@@ -9,40 +9,41 @@ of another plugin until the checkpoint is written anew.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from numaplace.model.names import DeviceId, ResourceName
-
-Ids = frozenset[DeviceId]
-InUse = Mapping[ResourceName, Ids]
-NO_IDS: Ids = frozenset()
+from numaplace.model.names import NO_IDS, DeviceId, IdsByResource, ResourceName
+from numaplace.state.list_change import DeviceChanges
 
 
 @dataclass(frozen=True, slots=True)
 class UnlistedLog:
-    """Methods return the next value, or the same. Start a new one with another kubelet: it lists anew."""
+    """Methods return the next value, or the same."""
 
-    _written: InUse = field(default_factory=dict)
-    _listed: InUse = field(default_factory=dict)
-    _ended: InUse = field(default_factory=dict)
+    _written: IdsByResource = field(default_factory=dict)
+    _ended: IdsByResource = field(default_factory=dict)
 
-    def written(self, found: InUse | None, *, ours: Collection[ResourceName]) -> UnlistedLog:
-        """Note the checkpoint; the same object is the same writing. ``None``: it cannot be read."""
-        found = {} if found is None else found
-        if found is self._written or (not found and not self._written):
+    def written(self, found: IdsByResource | None, *, ours: Collection[ResourceName]) -> UnlistedLog:
+        """Note a new writing of the checkpoint; ``None``: it cannot be read."""
+        if not found and not self._written:
             return self
         ended = {resource: ids for resource, ids in self._ended.items() if resource in ours}
-        return replace(self, _written=found, _ended=ended)
+        return UnlistedLog(found or {}, ended)
 
-    def observed(self, listed: InUse) -> UnlistedLog:
+    def of_another_kubelet(self) -> UnlistedLog:
+        """Forget what Lists have shown: it lists anew."""
+        return UnlistedLog(self._written)
+
+    def observed(self, devices: DeviceChanges) -> UnlistedLog:
         """Note the devices of a List."""
+        if not devices.added and not devices.removed:
+            return self
         ended = {}
-        for resource in self._ended.keys() | self._listed.keys():
-            before = self._listed.get(resource, NO_IDS) | self._ended.get(resource, NO_IDS)
-            if gone := before - listed.get(resource, NO_IDS):
+        for resource in self._ended.keys() | devices.removed.keys():
+            before = devices.removed.get(resource, NO_IDS) | self._ended.get(resource, NO_IDS)
+            if gone := before - devices.held.get(resource, NO_IDS):
                 ended[resource] = gone
-        return replace(self, _listed=listed, _ended=ended)
+        return replace(self, _ended=ended)
 
     def granted(self, resource: ResourceName, ids: Collection[DeviceId]) -> UnlistedLog:
         """Note that we answered Allocate with these ids."""
@@ -50,11 +51,11 @@ class UnlistedLog:
             self, _ended={**self._ended, resource: self._ended.get(resource, NO_IDS).difference(ids)}
         )
 
-    def held(self, in_flight: InUse) -> InUse:
-        """Return the devices that somebody may hold; grants ``in_flight`` are known to be held."""
+    def held(self, listed: IdsByResource, *, in_flight: IdsByResource) -> IdsByResource:
+        """Return the devices that somebody may hold, beside ``listed`` ones and grants ``in_flight``."""
         found = {}
         for resource, ids in self._written.items():
-            left = ids - self._listed.get(resource, NO_IDS) - self._ended.get(resource, NO_IDS)
-            if left := left - in_flight.get(resource, NO_IDS):
+            known = (listed, self._ended, in_flight)
+            if left := ids.difference(*(one.get(resource, NO_IDS) for one in known)):
                 found[resource] = left
         return found

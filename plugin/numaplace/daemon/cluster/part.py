@@ -7,7 +7,7 @@ Then decisions rest on PodResources alone.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,11 +24,10 @@ from numaplace.daemon.runtime.logs import EventLog
 from numaplace.errors import InputError, PeerError
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import PodKey, ResourceName
-from numaplace.model.podresources import PodUse
 from numaplace.placement.reasons import Placement
 from numaplace.state.attribution import Specs
+from numaplace.state.node_state import NodeState
 from numaplace.state.placed_pods import PlacedPodsLog
-from numaplace.state.snapshot import Snapshot
 
 NODE_NAME_ENV = "NODE_NAME"
 _CANNOT_WATCH = "pods cannot be watched; trying on, decisions rest on PodResources"
@@ -156,11 +155,9 @@ class ClusterPart:
 
     def listed(
         self,
-        pods: Sequence[PodUse],
+        state: NodeState,
         *,
-        complete: Collection[PodKey],
         ours: Collection[ResourceName],
-        snapshot: Callable[[], Snapshot | None],
         steered: Steered = not_steered,
     ) -> None:
         """Note a List of PodResources: pods that have been given devices of ``ours`` get Events."""
@@ -168,14 +165,14 @@ class ClusterPart:
             return
         known = self._store.specs.pods
         self._settled, settled = self._settled.observed(
-            pods, complete=complete, known=known, now_seconds=self._clock()
+            state.listed, complete=state.complete, known=known, now_seconds=self._clock()
         )
-        state = snapshot() if settled else None
-        if state is None:
+        snapshot = state.snapshot() if settled else None
+        if snapshot is None:
             return
         for pod in settled:
             spec, answers = known[pod.key], self._answers
-            notes = notes_of(pod, spec, ours=ours, snapshot=state, answers=answers, steered=steered)
+            notes = notes_of(pod, spec, ours=ours, snapshot=snapshot, answers=answers, steered=steered)
             for note in notes:
                 self._sender.put(note)
 

@@ -14,7 +14,7 @@ from functools import partial, reduce
 from operator import and_
 from typing import Protocol
 
-from numaplace.daemon.node_state import NOBODY, Asking, NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.preference.cpus import where_cpus_will_be
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.engine.options import PolicyOptions
@@ -27,11 +27,11 @@ from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.placement.index import DeviceIndex
 from numaplace.placement.place import PlacementRequest, place
-from numaplace.placement.reasons import Candidate, Placement
+from numaplace.placement.reasons import Asker, Candidate, MaskChoice, Placement
 from numaplace.placement.text import why
 from numaplace.prediction.model import KubeletModel
 from numaplace.state.attribution import NO_SPECS, Specs
-from numaplace.state.snapshot import Snapshot
+from numaplace.state.question import NOBODY, Asking, Question
 
 LIVE_SHARE = 0.5
 """The part of the deadline that a live List may take; the rest is for the decision and the way back."""
@@ -75,6 +75,7 @@ class PreferredRequest:
     size: int
     index: DeviceIndex
     settings: DecisionSettings
+    asked_at_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,12 @@ class _Decision:
     """A placement and the knowledge behind it; ``degraded`` says what that lacked."""
 
     placement: Placement
-    asking: Asking = NOBODY
-    snapshot: Snapshot | None = None
+    question: Question
     degraded: FallbackReason | None = None
+
+    @property
+    def asking(self) -> Asking:
+        return self.question.asking or NOBODY
 
 
 class Decider:
@@ -97,7 +101,7 @@ class Decider:
     def __init__(
         self,
         *,
-        keeper: NodeState,
+        keeper: NodeStateHolder,
         poller: Poller,
         metrics: Metrics,
         log: EventLog,
@@ -130,14 +134,16 @@ class Decider:
             self._log.error(
                 "decision failed", exc=exc, resource=ask.resource, size=ask.size, offered=len(ask.available)
             )
-            return fallback(ask.available, ask.must_include, ask.size)
-        self._keeper.answered(ask.resource, decision.placement.ids, pod=decision.asking.pod)
+            ids = fallback(ask.available, ask.must_include, ask.size)
+            self._answered(ask, ids, None)
+            return ids
+        self._answered(ask, decision.placement.ids, decision.question.asking)
         duration_seconds = self._clock() - started
         self._metrics.decided(
             ask.resource,
             strategy=decision.placement.strategy,
             outcome=decision.placement.outcome,
-            score_decided=decision.placement.score_decided,
+            score_decided=decision.placement.choice.score_decided,
             duration_seconds=duration_seconds,
             degraded=decision.degraded,
         )
@@ -150,16 +156,17 @@ class Decider:
         if ask.must_include:
             offered = offered.difference(ask.must_include)
         if ask.size >= len(offered) + len(set(ask.must_include)):
-            return _Decision(self._place(ask, offered, NOBODY, None))
+            question = Question(self._keeper.now.topology)
+            return _Decision(self._place(ask, offered, question), question)
         degraded = await self._refresh(ask.settings)
-        self._keeper.offered(ask.resource, offered)
         fresh = degraded is None
         specs = await self._specs(ask) if fresh else self._known_specs
-        snapshot = self._keeper.snapshot(offered={ask.resource: offered})
-        asking = NOBODY
-        if snapshot and fresh:
-            asking = self._keeper.asking(ask.resource, ask.size, snapshot=snapshot, specs=specs)
-        return _Decision(self._place(ask, offered, asking, snapshot), asking, snapshot, degraded)
+        state = self._keeper.offered(ask.resource, offered)
+        question = state.question(ask.resource, ask.size, offered=offered, specs=specs, fresh=fresh)
+        return _Decision(self._place(ask, offered, question), question, degraded)
+
+    def _answered(self, ask: PreferredRequest, ids: Sequence[DeviceId], asking: Asking | None) -> None:
+        self._keeper.answered(ask.resource, ids, asking=asking, asked_at_seconds=ask.asked_at_seconds)
 
     @property
     def _known_specs(self) -> Specs:
@@ -168,17 +175,15 @@ class Decider:
     async def _specs(self, ask: PreferredRequest) -> Specs:
         """Return the known specs; one that is on its way, as that of a new pod may be, has a moment left."""
         known = self._known_specs.pods
-        missing = [key for key in self._keeper.candidates(ask.resource) if key not in known]
+        missing = [key for key in self._keeper.now.candidates(ask.resource) if key not in known]
         if missing and self._cluster is not None:
             timeout_seconds = ask.settings.deadline_seconds * SPECS_SHARE
             await self._cluster.arrived(missing, timeout_seconds=timeout_seconds)
         return self._known_specs
 
-    def _place(
-        self, ask: PreferredRequest, offered: frozenset[DeviceId], asking: Asking, snapshot: Snapshot | None
-    ) -> Placement:
+    def _place(self, ask: PreferredRequest, offered: frozenset[DeviceId], question: Question) -> Placement:
+        asking, snapshot = question.asking or NOBODY, question.snapshot
         known = asking.attribution.request
-        guess = self._keeper.companions
         cpus = 0
         if ask.settings.follow_cpus and snapshot is not None:
             cpus = where_cpus_will_be(self._kubelet, asking.attribution, snapshot)
@@ -187,14 +192,11 @@ class Decider:
                 offered,
                 ask.must_include,
                 ask.size,
-                held=asking.held,
-                rest=guess(ask.resource, ask.size) if known is None else asking.attribution.rest,
-                requested=None if known is None else frozenset(known),
-                cpus=cpus,
-                freed_at=self._keeper.freed_at(ask.resource),
+                Asker(asking.held, question.rest, None if known is None else frozenset(known), cpus),
+                freed_at=question.freed_at,
             ),
             index=ask.index,
-            topology=self._keeper.topology,
+            topology=question.topology,
             snapshot=snapshot,
             options=ask.settings.options,
         )
@@ -215,8 +217,9 @@ class Decider:
             self._metrics.aligned(
                 ask.resource, Alignment.ONE_NODE if reduce(and_, masks) else Alignment.SPLIT
             )
-        placement, snapshot, pod = decision.placement, decision.snapshot, decision.asking.pod
-        shown = _shown(placement)
+        placement, snapshot, pod = decision.placement, decision.question.snapshot, decision.asking.pod
+        choice, asker = placement.choice, placement.asker
+        shown = _shown(choice)
         self._log.info(
             "decision",
             resource=ask.resource,
@@ -226,11 +229,11 @@ class Decider:
             size=ask.size,
             offered=len(ask.available),
             ids=placement.ids,
-            numa=None if placement.mask is None else nodes_of(placement.mask),
-            structural=None if placement.structural is None else nodes_of(placement.structural),
+            numa=None if choice.mask is None else nodes_of(choice.mask),
+            structural=None if choice.structural is None else nodes_of(choice.structural),
             strategy=placement.strategy,
             outcome=placement.outcome,
-            rule=placement.rule,
+            rule=choice.rule,
             why=why(placement),
             candidates=[
                 {
@@ -241,17 +244,17 @@ class Decider:
                 }
                 for candidate in shown
             ],
-            candidates_not_shown=len(placement.candidates) - len(shown),
-            held=nodes_of(placement.held),
-            rest=placement.rest,
-            cpus=nodes_of(placement.cpus),
+            candidates_not_shown=len(choice.candidates) - len(shown),
+            held=nodes_of(asker.held),
+            rest=asker.rest,
+            cpus=nodes_of(asker.cpus),
             degraded=decision.degraded,
             snapshot_age_ms=round(snapshot.age_seconds(self._clock()) * 1000, 1) if snapshot else None,
             duration_ms=round(duration_seconds * 1000, 2),
         )
 
 
-def _shown(placement: Placement) -> list[Candidate]:
+def _shown(choice: MaskChoice) -> list[Candidate]:
     """Return the candidates for the log, the chosen one first: on a large node there may be hundreds."""
-    ordered = sorted(placement.candidates, key=lambda candidate: candidate.mask != placement.mask)
+    ordered = sorted(choice.candidates, key=lambda candidate: candidate.mask != choice.mask)
     return ordered[:MAX_LOGGED_CANDIDATES]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.preference.decider import Decider, DecisionSettings, PreferredRequest
 from numaplace.daemon.resources.change_watch import ChangeWatch
 from numaplace.daemon.runtime.logs import EventLog
@@ -72,7 +72,7 @@ class ResourceService:
         resource: ResourceName,
         source: Source,
         *,
-        keeper: NodeState,
+        keeper: NodeStateHolder,
         decider: Decider,
         steering: Steering,
         settings: Callable[[], DecisionSettings],
@@ -93,7 +93,6 @@ class ResourceService:
         self._board = DeviceListBroadcaster()
         self._real: tuple[Device, ...] = ()
         self._hidden = HiddenDevices()
-        self._answered: tuple[frozenset[DeviceId], float] = (frozenset(), 0.0)
         self._index = index_devices(())
         self._told: frozenset[LeftOut | str] = frozenset()
 
@@ -123,8 +122,7 @@ class ResourceService:
                 yield follower
         finally:
             if not self._board.followed:
-                # What comes next follows no question of before.
-                self._answered = (frozenset(), 0.0)
+                self._keeper.kubelet_lost()
                 self._steering.kubelet_lost()
 
     def written(self, follower: StreamCursor, version: int) -> None:
@@ -141,28 +139,29 @@ class ResourceService:
         lost = hidden.mixes(available, must_include) and self._steering.lost_alignment(self._resource)
         if lost or hidden.changed_since(asked_at_seconds - LOOK_SECONDS):
             available = tuple(hidden.looked_at(available, must_include, size))
-        answer = await self._decider.decide(
-            PreferredRequest(self._resource, available, must_include, size, self._index, self._settings())
+        return await self._decider.decide(
+            PreferredRequest(
+                self._resource,
+                available,
+                must_include,
+                size,
+                self._index,
+                self._settings(),
+                asked_at_seconds,
+            )
         )
-        self._answered = (frozenset(answer), asked_at_seconds)
-        return answer
 
     async def allocate(self, ids: Sequence[DeviceId]) -> ContainerEdits:
         """Answer Allocate, for every device that was ever published; note the grant.
 
         Before the answer leaves, the list for the next admission has.
         """
-        called_at_seconds = self._clock()
         devices = [self._board.find(device_id) for device_id in ids]
         missing = [device_id for device_id, device in zip(ids, devices, strict=True) if device is None]
         if missing:
             raise PeerError(f"unknown device ids: {', '.join(missing)}", code="NOT_FOUND")
         edits = combine(device.edits for device in devices if device is not None)
-        self._keeper.granted(self._resource, ids)
-        followed, asked_at_seconds = self._answered
-        self._answered = (frozenset(), 0.0)
-        # The call follows our answer: a List sent since that question shows the pod, too.
-        since_seconds = asked_at_seconds if followed == frozenset(ids) else called_at_seconds
+        since_seconds = self._keeper.granted(self._resource, ids)
         await self._steering.granted(self._resource, ids, since_seconds=since_seconds)
         return edits
 
@@ -202,8 +201,8 @@ class ResourceService:
     async def rescan(self) -> None:
         """Look at the host once, and publish what changed."""
         scan = await asyncio.to_thread(self._scan)
-        scan = scan.without(self._keeper.owners(but=self._resource))
-        used = self._keeper.in_use(self._resource)
+        scan = scan.without(self._keeper.now.owners(but=self._resource))
+        used = self._keeper.now.in_use(self._resource)
         # Before the first List nobody knows which devices pods hold: then none may be dropped.
         in_use = frozenset(self._inventory.tracked) if used is None else used
         change = self._inventory.update(scan, in_use=in_use, now_seconds=self._clock())

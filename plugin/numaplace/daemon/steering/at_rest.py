@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from numaplace.daemon.node_state import NodeState, View
 from numaplace.daemon.steering.quiescence import Quiescence
 from numaplace.daemon.steering.requests import SteeringFacts
 from numaplace.daemon.steering.settings import SteeringRuntimeSettings
 from numaplace.managers.pod import Pod
-from numaplace.model.names import PodKey
+from numaplace.model.names import IdsByResource, PodKey
 from numaplace.prediction.model import KubeletModel
 from numaplace.state.attribution import Specs
+from numaplace.state.node_state import NodeState
 from numaplace.state.snapshot import Snapshot
-from numaplace.state.unlisted_devices import InUse
 from numaplace.steering.admission.init_containers import why_unknown
 from numaplace.steering.choose import choose
 from numaplace.steering.triggers import Decided, RequestsInForce, settled_decision
@@ -29,8 +28,8 @@ class AtRest:
     the pods with specs, ``coming`` those of them that may be admitted at any moment.
     """
 
-    view: View | None
-    unlisted: InUse
+    version: int
+    unlisted: IdsByResource
     node: KubeletModel
     requests: RequestsInForce
     quiet: bool
@@ -42,7 +41,7 @@ class AtRest:
     @classmethod
     def now(
         cls,
-        keeper: NodeState,
+        state: NodeState,
         facts: SteeringFacts,
         pace: Quiescence,
         *,
@@ -52,8 +51,8 @@ class AtRest:
     ) -> AtRest:
         """Return the present."""
         return cls(
-            view=keeper.view,
-            unlisted=keeper.unshown() if pace.quiet else keeper.unlisted,
+            version=state.version,
+            unlisted=state.unshown() if pace.quiet else state.unlisted,
             node=node,
             requests=requests,
             quiet=pace.quiet,

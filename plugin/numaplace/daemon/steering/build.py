@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from numaplace.config.schema import Config
 from numaplace.daemon.cluster.part import ClusterPart
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.steering.confirmation import Confirmation
 from numaplace.daemon.steering.controller import SteeringController
@@ -38,7 +38,7 @@ STALE_POLLS = 3
 class KubeletOfNode:
     """What is known of the node's kubelet, and the CPUs that it sees."""
 
-    def __init__(self, config: Config, cluster: ClusterPart | None, keeper: NodeState) -> None:
+    def __init__(self, config: Config, cluster: ClusterPart | None, keeper: NodeStateHolder) -> None:
         self._config = config
         self._cluster = cluster
         self._keeper = keeper
@@ -55,7 +55,7 @@ class KubeletOfNode:
         return steering_node(
             known,
             allocatable=allocatable,
-            topology=self._keeper.topology,
+            topology=self._keeper.now.topology,
             cpu_topology=self._cpus,
             steerable=steerable,
         )
@@ -66,7 +66,7 @@ def steerer_of(
     *,
     settings: Callable[[], SteeringRuntimeSettings],
     facts: SteeringFacts,
-    keeper: NodeState,
+    keeper: NodeStateHolder,
     poller: Poller,
     hold: KubeletRestart,
     metrics: SteeringMetrics,
@@ -81,7 +81,7 @@ def steerer_of(
     The kubelet has ``delivery_seconds`` to take a device list, and twice as long to show it.
     """
     pace = Quiescence(
-        keeper, poller, open_until=lambda: keeper.open_until(resources(), specs=facts.specs), clock=clock
+        keeper, poller, open_until=lambda: keeper.now.open_until(resources(), specs=facts.specs), clock=clock
     )
     standstill = Suspension(
         resources,
@@ -135,7 +135,7 @@ def make_steerer(
     *,
     resources: Callable[[], Mapping[ResourceName, PublishedResource]],
     settings: Callable[[], SteeringRuntimeSettings],
-    keeper: NodeState,
+    keeper: NodeStateHolder,
     poller: Poller,
     cluster: ClusterPart | None,
     metrics: Metrics,
@@ -160,7 +160,7 @@ def make_steerer(
         ),
         keeper=keeper,
         poller=poller,
-        hold=KubeletRestart(checkpoint.devices, clock=clock),
+        hold=KubeletRestart(checkpoint, clock=clock),
         metrics=metrics.steering,
         log=log,
         clock=clock,

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.steering.at_rest import AtRest
 from numaplace.daemon.steering.effects import InForce
 from numaplace.daemon.steering.log import Passing, SteeringLog
@@ -52,7 +52,7 @@ class SteeringController:
         *,
         settings: Callable[[], SteeringRuntimeSettings],
         facts: SteeringFacts,
-        keeper: NodeState,
+        keeper: NodeStateHolder,
         pace: Quiescence,
         standstill: Suspension,
         exposure: Publisher,
@@ -201,6 +201,7 @@ class SteeringController:
         settings = self._settings()
         if settings.on and self._standstill.off(settings) is None:
             await self._pace.ask_for_list()
+            await self._standstill.read()
             settings = self._settings()
         if not settings.on:
             self._facts.idle()
@@ -209,7 +210,6 @@ class SteeringController:
             return
         held = self._standstill.off(settings)
         if held is None:
-            self._standstill.read()
             held = self._standstill.why()
         if held is not None:
             if held != self._decided or self._exposure.withheld:
@@ -225,16 +225,15 @@ class SteeringController:
                 # Another request may be next, and the set in force was not tried with it.
                 self._expose(refused(Reason.UNDER_ADMISSION))
             return
-        seen = AtRest.now(
-            self._keeper, self._facts, self._pace, node=node, requests=requests, settings=settings
-        )
+        state = self._keeper.now
+        seen = AtRest.now(state, self._facts, self._pace, node=node, requests=requests, settings=settings)
         if seen == self._seen or self._clock() < self._retry_at:
             return
-        snapshot = self._keeper.snapshot()
+        snapshot = state.snapshot()
         if snapshot is None:
             return
         started = self._clock()
-        decided = seen.decide(snapshot, specs=self._facts.specs, moving=self._keeper.moving)
+        decided = seen.decide(snapshot, specs=self._facts.specs, moving=state.moving)
         self._metrics.decided(decided.decision, duration_seconds=self._clock() - started)
         following, withheld = decided.decision.withheld, self._exposure.withheld
         ready = seen.may_follow(withheld, following)

@@ -9,38 +9,46 @@ that was, the kubelet's own checkpoint says; where it cannot be read, what List 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
+from typing import Protocol
 
-from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.names import DeviceId, IdsByResource, ResourceName
 
 LONGEST_SECONDS = 300.0
 """Devices of a pod that was deleted while the kubelet was away never come into use again."""
 
-InUse = Mapping[ResourceName, frozenset[DeviceId]]
+
+class Written(Protocol):
+    """What the kubelet has written down (``kubelet.checkpoint``)."""
+
+    @property
+    def devices(self) -> IdsByResource | None:
+        """What was read last; ``None``: that cannot be read."""
+        ...
+
+    async def refresh(self) -> bool:
+        """Read it anew if it has changed; return whether it has."""
+        ...
 
 
 class KubeletRestart:
-    """``checkpoint`` reads what the kubelet has written down; ``None`` where it cannot be read.
+    """Compares ``checkpoint`` with what is listed.
 
     It holds from the beginning: the daemon may have been started together with the kubelet.
     """
 
-    def __init__(self, checkpoint: Callable[[], InUse | None], *, clock: Callable[[], float]) -> None:
-        self._checkpoint = checkpoint
+    def __init__(self, checkpoint: Written, *, clock: Callable[[], float]) -> None:
+        self.checkpoint = checkpoint
         self._clock = clock
         self._since: float | None = clock()
-        self._expected: InUse = {}
-
-    def written(self) -> InUse | None:
-        """Return what the kubelet has written down; ``None``: that cannot be read."""
-        return self._checkpoint()
+        self._expected: IdsByResource = {}
 
     @property
     def since_seconds(self) -> float | None:
         """When the kubelet was lost or came back last; ``None`` when nothing is held."""
         return self._since
 
-    def lost(self, in_use: InUse) -> None:
+    def lost(self, in_use: IdsByResource) -> None:
         """Note that the kubelet has gone; ``in_use`` is what was in use by then."""
         if self._since is None:
             self._expected = dict(in_use)
@@ -53,12 +61,12 @@ class KubeletRestart:
 
     def waits_for(
         self, in_use: Callable[[ResourceName], Collection[DeviceId]], ours: Collection[ResourceName]
-    ) -> InUse:
+    ) -> IdsByResource:
         """Return what the kubelet holds for pods that it does not list yet; empty: let go."""
         if self._since is None:
             return {}
         if self._clock() - self._since < LONGEST_SECONDS:
-            written = self._checkpoint()
+            written = self.checkpoint.devices
             expected = self._expected if written is None else written
             missing = {
                 resource: expected[resource].difference(in_use(resource))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.steering.effects import InForce, SteeredGrants
 from numaplace.daemon.steering.log import SteeringLog
 from numaplace.daemon.steering.publisher import Publisher
@@ -57,7 +57,7 @@ class GrantFollower:
     def __init__(
         self,
         *,
-        keeper: NodeState,
+        keeper: NodeStateHolder,
         poller: Poller,
         facts: SteeringFacts,
         exposure: Publisher,
@@ -101,14 +101,15 @@ class GrantFollower:
         node = self._facts.node(steerable)
         await self._get_list(settings, since_seconds)
         specs = self._facts.specs
-        snapshot = self._keeper.snapshot()
+        state = self._keeper.now
+        snapshot = state.snapshot()
         if snapshot is None:
             raise NoSetError(SteeringFailure.NO_LIST, "PodResources has not answered yet")
         requests = self._facts.requests(node, settings)
-        grant = GrantSeen(resource, ids, self._keeper.granted_to(resource, len(ids), specs=specs))
+        grant = GrantSeen(resource, ids, state.granted_to(resource, len(ids), specs=specs))
         started = self._clock()
-        unlisted = self._keeper.unshown(but=(resource, ids))
-        unseen = why_unknown(snapshot, node, unlisted=unlisted, specs=specs, but=self._keeper.moving)
+        unlisted = state.unshown(but=(resource, ids))
+        unseen = why_unknown(snapshot, node, unlisted=unlisted, specs=specs, but=state.moving)
         if unseen is None:
             decided = grant_decision(
                 node, snapshot, grant, requests=requests, settings=settings.choice, withheld=withheld
@@ -122,7 +123,7 @@ class GrantFollower:
         return AfterGrant(decided, node, requests)
 
     async def _get_list(self, settings: SteeringRuntimeSettings, since_seconds: float) -> None:
-        seen = self._keeper.observation
+        seen = self._keeper.now.observation
         if seen is not None and seen.taken_at_seconds >= since_seconds:
             return
         try:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.errors import PeerError
 from numaplace.kubelet.podresources.poller import Poller
 from numaplace.state.stability import QUIET_SECONDS
@@ -31,7 +31,7 @@ class Quiescence:
 
     def __init__(
         self,
-        keeper: NodeState,
+        keeper: NodeStateHolder,
         poller: Poller,
         *,
         open_until: Callable[[], float | None],
@@ -62,11 +62,11 @@ class Quiescence:
     @property
     def quiet(self) -> bool:
         """Whether the last List shows that nothing is under admission."""
-        seen = self._keeper.observation
+        seen = self._keeper.now.observation
         return (
             seen is not None
             and seen.taken_at_seconds >= self._active_at + QUIET_SECONDS
-            and not self._keeper.moving
+            and not self._keeper.now.moving
         )
 
     @property
@@ -77,7 +77,7 @@ class Quiescence:
     @property
     def list_at_seconds(self) -> float | None:
         """When a List is needed that the poller would not ask for by itself so soon."""
-        seen = self._keeper.observation
+        seen = self._keeper.now.observation
         if self._expected_at is not None:
             return max(self._expected_at, self._not_before)
         if seen is None or self.quiet:

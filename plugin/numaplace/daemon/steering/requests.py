@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
-from numaplace.daemon.node_state import NodeState
-from numaplace.daemon.steering.announced_pods import AnnouncedPods
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.steering.kubelet_probe import KnownKubelet
 from numaplace.daemon.steering.settings import SteeringRuntimeSettings
 from numaplace.engine.options import PolicyName
@@ -56,7 +55,7 @@ class SteeringFacts:
         *,
         find: Callable[[], Awaitable[KnownKubelet]],
         node_of: Callable[[KnownKubelet, Allocatable, Steerable], KubeletModel],
-        keeper: NodeState,
+        keeper: NodeStateHolder,
         pods: Pods | None,
         clock: Callable[[], float],
         follow_health: Callable[[Collection[ResourceName]], None] = lambda _names: None,
@@ -71,7 +70,6 @@ class SteeringFacts:
         self._asking_for = 0
         self._node: tuple[KnownKubelet, Compute, Steerable, KubeletModel] | None = None
         self._requests = LearnedRequests()
-        self._arrivals = AnnouncedPods(clock)
         self.known = NOT_ASKED
 
     def forget(self) -> None:
@@ -79,7 +77,6 @@ class SteeringFacts:
         self._asked_at = None
         self._asking_for += 1
         self.known = NOT_ASKED
-        self._arrivals.forget()
 
     @property
     def ask_at_seconds(self) -> float | None:
@@ -107,12 +104,12 @@ class SteeringFacts:
         return NO_SPECS if self._pods is None else self._pods.specs
 
     def told(self) -> bool:
-        """Note that the API server has told of a pod; return whether it was of one's end."""
-        return self._arrivals.told(self.specs)
+        """Note that a pod has changed at the API server; return whether one has gone."""
+        return self._keeper.announced(self.specs)
 
     def coming(self) -> tuple[Pod, ...]:
         """Return the pods that the kubelet may be about to admit, as far as the API server tells."""
-        return self._arrivals.coming(self.specs, self._keeper.observation, moving=self._keeper.moving)
+        return self._keeper.now.coming(self.specs)
 
     def node(self, steerable: Steerable) -> KubeletModel:
         """Return the node by what is known now."""
@@ -157,7 +154,7 @@ class SteeringFacts:
     @property
     def allocatable(self) -> Allocatable:
         """What pods can be given, by the last List."""
-        seen = self._keeper.observation
+        seen = self._keeper.now.observation
         return Allocatable() if seen is None else seen.allocatable
 
     def _requests_in_force(self, node: KubeletModel, settings: SteeringRuntimeSettings) -> RequestsInForce:
@@ -172,10 +169,10 @@ class SteeringFacts:
         return RequestsInForce(self._requests.requests, "seen")
 
     def _learn(self, node: KubeletModel) -> None:
-        seen, specs = self._keeper.observation, self.specs
+        seen, specs = self._keeper.now.observation, self.specs
         if seen is None or node.cpu is None or node.memory is None:
             return
-        moving = self._keeper.moving
+        moving = self._keeper.now.moving
         self._requests = self._requests.observed(
             seen.pods,
             settled=frozenset(pod.key for pod in seen.pods if pod.key not in moving),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.steering.kubelet_restart import KubeletRestart
 from numaplace.daemon.steering.log import Passing
 from numaplace.daemon.steering.quiescence import Quiescence
@@ -34,7 +34,7 @@ class Suspension:
         ours: Callable[[], Collection[ResourceName]],
         *,
         facts: SteeringFacts,
-        keeper: NodeState,
+        keeper: NodeStateHolder,
         pace: Quiescence,
         hold: KubeletRestart,
         box: BreakerBox,
@@ -50,13 +50,14 @@ class Suspension:
         self._clock = clock
         self._stale_seconds = stale_seconds
 
-    def read(self) -> None:
+    async def read(self) -> None:
         """Have the kubelet's own account of the devices that it holds read, if it is another one now."""
-        self._keeper.written(self._hold.written())
+        if await self._hold.checkpoint.refresh():
+            self._keeper.written(self._hold.checkpoint.devices)
 
     def why(self) -> Decided | None:
         """Return the decision to withhold nothing, if there is a reason."""
-        now, seen = self._clock(), self._keeper.observation
+        now, seen = self._clock(), self._keeper.now.observation
         if self.breaker_left_seconds is not None:
             return refused(Reason.HELD_OFF, self._box.pod)
         if seen is not None and now - seen.taken_at_seconds > self._stale_seconds:
@@ -80,7 +81,7 @@ class Suspension:
         if self._facts.known is NOT_ASKED:
             # Another kubelet has started while the one before it was asked: that says nothing of this node.
             return refused(Reason.KUBELET_STARTED)
-        if self._keeper.observation is None:
+        if self._keeper.now.observation is None:
             # What the kubelet hands out is a part of what is to be known of it.
             return refused(Reason.STATE_UNKNOWN, Passing.NO_LIST)
         node = self._facts.node(frozenset(self._ours()))
@@ -90,7 +91,7 @@ class Suspension:
 
     def times(self) -> Iterator[float]:
         """Yield when a reason comes or goes by itself."""
-        seen = self._keeper.observation
+        seen = self._keeper.now.observation
         if seen is not None:
             yield seen.taken_at_seconds + self._stale_seconds
         if self._box.breaker.open_until_seconds is not None:
@@ -124,4 +125,4 @@ class Suspension:
 
     def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
         """Return the ids in use; nothing is withheld before that is known."""
-        return self._keeper.in_use(resource) or frozenset()
+        return self._keeper.now.in_use(resource) or frozenset()

@@ -19,19 +19,8 @@ from numaplace.errors import PeerError
 from numaplace.kubelet.pacing import TokenBucket
 from numaplace.kubelet.podresources.client import PodResources
 from numaplace.kubelet.signals import Signal
-from numaplace.model.podresources import Allocatable, PodUse
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What the kubelet said. ``taken_at_seconds`` is when the List was sent, on the poller's clock.
-
-    ``allocatable`` is from its own, rarer call; empty when the kubelet has answered List but never that.
-    """
-
-    pods: tuple[PodUse, ...]
-    allocatable: Allocatable
-    taken_at_seconds: float
+from numaplace.model.observation import Observation
+from numaplace.model.podresources import Allocatable
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +136,17 @@ class Poller:
 
     def _request(self) -> asyncio.Task[Observation | PeerError]:
         """Return the List that has not been sent yet, a new one if there is none."""
-        if self._unsent is None:
+        if self._unsent is None or self._unsent.done():
+            # Done: it was cancelled before it was sent, perhaps before its first step.
             self._unsent = task = asyncio.create_task(self._take_turn())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return self._unsent
 
     async def _take_turn(self) -> Observation | PeerError:
-        try:
-            await self._place_free.until(lambda: self._in_flight < self._times.in_flight or None)
-            await self._token()
-        finally:
-            self._unsent = None
+        await self._place_free.until(lambda: self._in_flight < self._times.in_flight or None)
+        await self._token()
+        self._unsent = None
         self._in_flight += 1
         try:
             observation = await self._observe()

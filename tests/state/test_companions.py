@@ -1,6 +1,7 @@
 import pytest
 from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
 from numaplace.state.companions import REMEMBERED_REQUESTS, CompanionLog
+from state.lists import first
 
 
 def pod(name, **amounts):
@@ -13,7 +14,7 @@ def pod(name, **amounts):
 
 
 def learnt(*pods, log=None):
-    return (log or CompanionLog()).observed(pods, {one.key for one in pods})
+    return (log or CompanionLog()).observed(first(pods).entries, frozenset(one.key for one in pods))
 
 
 @pytest.mark.parametrize(
@@ -35,14 +36,14 @@ def test_companions(pods, size, companions):
 
 def test_a_pod_under_admission_teaches_nothing_yet():
     done, asking = pod("done", vf=1, gpu=1), pod("asking", vf=1)
-    log = CompanionLog().observed([done, asking], {done.key})
+    log = CompanionLog().observed(first([done, asking]).entries, frozenset([done.key]))
     assert log.companions("vf", 1) == {"gpu": 1}
-    assert log.observed([done, asking], {done.key}) is log
+    assert log.observed(first([done, asking]).entries, frozenset([done.key])) is log
 
 
 def test_requests_outlive_their_pods_and_fade():
     log = learnt(pod("gone", vf=1, gpu=1))
-    log = log.observed([], set())
+    log = log.observed({}, frozenset())
     assert log.companions("vf", 1) == {"gpu": 1}
     log = learnt(*(pod(f"n{number}", vf=1) for number in range(REMEMBERED_REQUESTS)), log=log)
     assert log.companions("vf", 1) == {}
@@ -50,8 +51,6 @@ def test_requests_outlive_their_pods_and_fade():
 
 
 def test_a_pod_counts_once_while_it_is_listed():
-    log = learnt(pod("a", vf=1, gpu=1), pod("b", vf=1))
-    assert (
-        log.observed([pod("a", vf=1, gpu=1), pod("b", vf=1)], {("ns", "a"), ("ns", "b")}).requests
-        == log.requests
-    )
+    pods = pod("a", vf=1, gpu=1), pod("b", vf=1)
+    log = learnt(*pods)
+    assert learnt(*pods, log=log) == log

@@ -3,7 +3,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
+from numaplace.state.list_change import ListChange
 from numaplace.state.placed_pods import SETTLED_SECONDS, PlacedPodsLog
+from state.lists import then
 
 
 def pod(name, *devices):
@@ -15,12 +17,14 @@ class Observer:
     """Shows Lists to a log; ``known`` are all names by default."""
 
     def __init__(self, *first):
-        self.log, _ = PlacedPodsLog().observed(first, complete=(), known=(), now_seconds=0.0)
+        self.log, self.list = PlacedPodsLog(), ListChange()
+        self.see(*first, at=0.0)
 
     def see(self, *pods, at, complete=(), known=None):
         known = {one.key for one in pods} if known is None else {("ns", name) for name in known}
+        self.list = then(self.list, pods, at=at)
         self.log, settled = self.log.observed(
-            pods, complete={("ns", name) for name in complete}, known=known, now_seconds=at
+            self.list, complete={("ns", name) for name in complete}, known=known, now_seconds=at
         )
         return [one.name for one in settled]
 

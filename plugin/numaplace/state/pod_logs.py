@@ -1,0 +1,39 @@
+"""Everything that is learnt of pods from Lists in their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from numaplace.state.admission import AdmissionLog
+from numaplace.state.announced_pods import AnnouncedPods
+from numaplace.state.companions import CompanionLog
+from numaplace.state.list_change import ListChange
+from numaplace.state.stability import StabilityLog
+from numaplace.state.unlisted_devices import UnlistedLog
+
+
+@dataclass(frozen=True, slots=True)
+class PodLogs:
+    """A value for each; ``observed`` returns the next one."""
+
+    admission: AdmissionLog = field(default_factory=AdmissionLog)
+    stability: StabilityLog = field(default_factory=StabilityLog)
+    companions: CompanionLog = field(default_factory=CompanionLog)
+    unlisted: UnlistedLog = field(default_factory=UnlistedLog)
+    announced: AnnouncedPods = field(default_factory=AnnouncedPods)
+
+    def observed(self, change: ListChange) -> PodLogs:
+        """Note a List."""
+        admission = self.admission.observed(change)
+        return PodLogs(
+            admission,
+            self.stability.observed(change, admission.complete),
+            self.companions.observed(change.entries, admission.complete),
+            self.unlisted.observed(change.devices),
+            self.announced.observed(change),
+        )
+
+    def of_another_kubelet(self) -> PodLogs:
+        """Forget what holds of one kubelet only: who is done with admission, and what it has listed."""
+        unlisted = self.unlisted.of_another_kubelet()
+        return replace(self, admission=AdmissionLog(), stability=StabilityLog(), unlisted=unlisted)

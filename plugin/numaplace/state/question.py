@@ -1,0 +1,44 @@
+"""What is known when the kubelet asks which devices we prefer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from numaplace.model.names import DeviceId, PodKey, ResourceName
+from numaplace.model.topology import NumaTopology
+from numaplace.state.admission import Admission
+from numaplace.state.attribution import Attribution
+from numaplace.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who seems to ask for devices, and the mask of the NUMA nodes that the container is on (0 = unknown)."""
+
+    attribution: Attribution
+    held: int = 0
+
+    @property
+    def pod(self) -> PodKey | None:
+        """The pod, if only one can be asking."""
+        pod = self.attribution.admission.pod
+        return pod.key if pod else None
+
+
+NOBODY = Asking(Attribution(Admission()))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is known when the kubelet asks. ``asking`` is ``None`` if the List may be too old to tell.
+
+    ``rest`` are the other resources that the container has still to be given, with amounts: a guess where its
+    request is not known.
+    """
+
+    topology: NumaTopology
+    snapshot: Snapshot | None = None
+    asking: Asking | None = None
+    rest: Mapping[ResourceName, int] = field(default_factory=dict)
+    freed_at: Mapping[DeviceId, float] = field(default_factory=dict)
