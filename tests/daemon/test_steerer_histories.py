@@ -12,6 +12,7 @@ from numaplace.daemon.node_state import NodeState
 from numaplace.daemon.steering.build import steerer_of
 from numaplace.daemon.steering.kubelet_probe import KnownKubelet
 from numaplace.daemon.steering.kubelet_restart import KubeletRestart
+from numaplace.daemon.steering.log import SteeringLog
 from numaplace.daemon.steering.requests import SteeringFacts
 from numaplace.daemon.steering.settings import SteeringRuntimeSettings
 from numaplace.daemon.steering.suspension import BreakerBox
@@ -21,6 +22,7 @@ from numaplace.kubelet.podresources.poller import Observation
 from numaplace.managers.cpu.policy import NoneCpuPolicy
 from numaplace.managers.memory.machine import machine_memory
 from numaplace.managers.memory.policies import NoneMemoryPolicy
+from numaplace.metrics.labels import SteeringFailure
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName, Strategy
@@ -77,17 +79,29 @@ class World:
         declared = (Request.of({GPU: 1}), Request.of({VF: 1}))
         self.settings = SteeringRuntimeSettings(True, choice, declared, 5.0, 0.2, live_list=True)
         self.log = RecordedLog()
+        self.told = SteeringLog(self.log)
+        self.metrics = Metrics(version="test", clock=lambda: self.now)
+
+        def failed(exc):
+            self.metrics.steering.failed(SteeringFailure.ERROR)
+            self.told.kubelet_not_found(exc)
+
         self.steerer = steerer_of(
             lambda: self.published,
             settings=lambda: self.settings,
             facts=SteeringFacts(
-                find=self.find, node_of=self.node, keeper=self.keeper, pods=None, clock=lambda: self.now
+                find=lambda: self.find(),
+                node_of=self.node,
+                keeper=self.keeper,
+                pods=None,
+                clock=lambda: self.now,
+                failed=failed,
             ),
             keeper=self.keeper,
             poller=self,
             hold=KubeletRestart(lambda: self.checkpoint, clock=lambda: self.now),
-            metrics=Metrics(version="test", clock=lambda: self.now).steering,
-            log=self.log,
+            metrics=self.metrics.steering,
+            log=self.told,
             clock=lambda: self.now,
             box=BreakerBox(),
             stale_seconds=30.0,
@@ -106,7 +120,7 @@ class World:
             memory=memory,
             steerable=steerable,
         )
-        return replace(node, policy=None) if known.problem else node
+        return replace(node, policy=None, problem=known.problem) if known.problem else node
 
     async def live_allocatable(self, *, timeout_seconds):
         # Asked again and again, the kubelet takes its time.
@@ -225,8 +239,33 @@ async def test_a_kubelet_that_starts_while_the_one_before_is_asked_is_no_unknown
             world.steerer.kubelet_lost()
         return await find()
 
-    world.steerer._facts._find = find_while_it_restarts
+    world.find = find_while_it_restarts
     await world.step("list", 0)
     reasons = {one.reason.value for one in world.steerer.status().decision.refusals}
     assert (lost, reasons) == ([world.now], {"kubelet-just-started"})
     assert world.log.events("steering") == []
+
+
+async def test_a_look_at_the_kubelets_configuration_that_fails_is_repeated_soon():
+    """One exception is not a reason to expose everything for a quarter of an hour."""
+    world = World()
+    find, asked = world.find, []
+
+    async def fail():
+        asked.append(world.now)
+        raise RuntimeError("on purpose")
+
+    world.find = fail
+    for what, number in [("list", 0), ("wait", 2), ("list", 0), ("wait", 3), ("list", 0)]:
+        await world.step(what, number)
+        (refusal,) = world.steerer.status().decision.refusals
+        assert refusal.reason.value == "policy-unknown"
+        assert "RuntimeError('on purpose')" in refusal.what
+        world.check()
+    assert len(asked) == 3
+    assert len(world.log.troubles) == 1
+    assert 'numaplace_steering_failures_total{reason="error"} 3.0' in world.metrics.render()[0].decode()
+    world.find = find
+    for what, number in [("wait", 3), ("list", 0), ("grant", 0)]:
+        await world.step(what, number)
+    assert world.published[GPU].withheld == {0}

@@ -87,7 +87,7 @@ async def test_switched_off_while_something_is_asked_for(world, during):
         world.steerer.reset()
         world.steerer._pace.expect()
     else:
-        world.steerer._facts._find = found
+        world.find = found
         world.steerer._facts._asked_at = None
     world.now += 1
     sent = published_from_now(world)
@@ -108,7 +108,7 @@ async def test_switched_on_while_the_configuration_is_asked_for(world):
         world.steerer.reset()
         return await find()
 
-    world.steerer._facts._find = found
+    world.find = found
     world.steerer._facts._asked_at = None
     await world.live(timeout_seconds=1)
     await world.steerer._look()

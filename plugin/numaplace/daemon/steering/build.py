@@ -24,6 +24,7 @@ from numaplace.devices.cpu_topology import read_cpu_topology
 from numaplace.kubelet.checkpoint import Checkpoint
 from numaplace.kubelet.podresources.poller import Poller
 from numaplace.managers.cpu.topology import CpuTopology
+from numaplace.metrics.labels import SteeringFailure
 from numaplace.metrics.metrics import Metrics
 from numaplace.metrics.steering import SteeringMetrics
 from numaplace.model.names import ResourceName
@@ -70,7 +71,7 @@ def steerer_of(
     poller: Poller,
     hold: KubeletRestart,
     metrics: SteeringMetrics,
-    log: EventLog,
+    log: SteeringLog,
     clock: Callable[[], float],
     box: BreakerBox,
     stale_seconds: float,
@@ -98,14 +99,13 @@ def steerer_of(
         ),
         clock=clock,
     )
-    told = SteeringLog(log)
     follower = GrantFollower(
         keeper=keeper,
         poller=poller,
         facts=facts,
         exposure=exposure,
         metrics=metrics,
-        log=told,
+        log=log,
         clock=clock,
     )
     return SteeringController(
@@ -118,7 +118,7 @@ def steerer_of(
         exposure=exposure,
         follower=follower,
         metrics=metrics,
-        log=told,
+        log=log,
         clock=clock,
     )
 
@@ -139,6 +139,12 @@ def make_steerer(
     """Return the steerer of a node; ``config`` is the one with the node's sockets and host roots."""
     kubelet = KubeletOfNode(config, cluster, keeper)
     checkpoint = Checkpoint(config.kubelet.device_plugin_directory)
+    told = SteeringLog(log)
+
+    def failed(exc: Exception) -> None:
+        metrics.steering.failed(SteeringFailure.ERROR)
+        told.kubelet_not_found(exc)
+
     steerer = steerer_of(
         resources,
         settings=settings,
@@ -148,13 +154,14 @@ def make_steerer(
             keeper=keeper,
             pods=cluster,
             follow_health=lambda names: poller.follow_allocatable(on=bool(names)),
+            failed=failed,
             clock=clock,
         ),
         keeper=keeper,
         poller=poller,
         hold=KubeletRestart(checkpoint.devices, clock=clock),
         metrics=metrics.steering,
-        log=log,
+        log=told,
         clock=clock,
         box=box,
         stale_seconds=max(LEAST_STALE_SECONDS, STALE_POLLS * config.poll_interval_seconds),

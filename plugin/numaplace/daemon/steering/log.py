@@ -47,6 +47,7 @@ class SteeringLog:
         self._log = log
         self._told: frozenset[Reason] | None = None
         self._failing: SteeringFailure | None = None
+        self._not_found = ""
 
     def decided(self, decision: SteeringDecision) -> None:
         """Tell of the reasons why nothing is withheld, when they are others than before."""
@@ -87,6 +88,12 @@ class SteeringLog:
             self._log.warning("steering failed; all topology is published", reason=what)
         else:
             self._log.error("steering failed; all topology is published", exc=exc, reason=what)
+
+    def kubelet_not_found(self, exc: Exception) -> None:
+        """Tell of an exception while the kubelet's configuration was looked up, each once."""
+        if repr(exc) != self._not_found:
+            self._log.error("the kubelet's configuration could not be looked up; will retry", exc=exc)
+        self._not_found = repr(exc)
 
     def worked(self) -> None:
         """Tell, after a failure, that a set was worked out and delivered."""

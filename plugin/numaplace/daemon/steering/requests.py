@@ -25,6 +25,9 @@ RETRY_SECONDS = 60.0
 REFUSED_RETRY_SECONDS = 900.0
 """Rights may be given later, and an API server that has just started refuses what it will allow."""
 
+FIRST_RETRY_SECONDS = 1.0
+"""After an exception, which may be over at once; doubled each time, up to ``RETRY_SECONDS``."""
+
 NOT_ASKED = KnownKubelet(problem="it has not been asked for yet")
 
 Steerable = frozenset[ResourceName]
@@ -60,12 +63,15 @@ class SteeringFacts:
         pods: Pods | None,
         clock: Callable[[], float],
         follow_health: Callable[[Collection[ResourceName]], None] = lambda _names: None,
+        failed: Callable[[Exception], None] = lambda _exc: None,
     ) -> None:
         self._find = find
         self._node_of = node_of
         self._keeper = keeper
         self._pods = pods
         self._follow_health = follow_health
+        self._failed = failed
+        self._failures = 0
         self._clock = clock
         self._asked_at: float | None = None
         self._asking_for = 0
@@ -88,6 +94,8 @@ class SteeringFacts:
             return self._clock()
         if self.known.settings is not None:
             return None
+        if self._failures:
+            return self._asked_at + min(FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1), RETRY_SECONDS)
         return self._asked_at + (RETRY_SECONDS if self.known.passing else REFUSED_RETRY_SECONDS)
 
     async def ask(self) -> None:
@@ -97,9 +105,13 @@ class SteeringFacts:
             return
         asking_for = self._asking_for
         self._asked_at = self._clock()
-        known = await self._find()
+        try:
+            known, failures = await self._find(), 0
+        except Exception as exc:  # noqa: BLE001 - whatever it is, nothing is withheld until it is known
+            known, failures = KnownKubelet(problem=f"the look at it failed: {exc!r}"), self._failures + 1
+            self._failed(exc)
         if asking_for == self._asking_for:
-            self.known = known
+            self.known, self._failures = known, failures
 
     @property
     def specs(self) -> Specs:
