@@ -141,12 +141,12 @@ class SteeredMachine(Machine):
         self.withheld = decided.decision.withheld
         for resource, table in self.tables.items():
             used = self.devices.in_use(resource) | in_flight.get(resource, frozenset())
-            hidden = self.withheld.get(resource, frozenset())
+            hidden = self.withheld.get(resource, 0)
             self.devices.publish(
                 resource,
                 [
                     device
-                    if id_ in used or not device.healthy or hidden.isdisjoint(device.nodes)
+                    if id_ in used or not device.healthy or not hidden & device.mask
                     else replace(device, nodes=())
                     for id_, device in table.items()
                 ],

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from numaplace.managers.admission import Scope
-from numaplace.model.mask import mask_of
+from numaplace.model.mask import mask_of, width
 from numaplace.model.names import Strategy
 from numaplace.model.podresources import ContainerUse, PodUse
 from numaplace.prediction.state import state_of
@@ -38,10 +38,10 @@ def test_cpus_that_the_container_will_take_are_counted():
     hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 16)})
     machine, one = Machine(hardware), request(gpu=1, cpu=8, memory=1)
     node = hardware.steering_node()
-    machine.create("p", one, withheld={GPU: frozenset({0})})
+    machine.create("p", one, withheld={GPU: 0b1})
     state = machine.state(devices_only="p")
     naive = choose(node, [state], [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
-    assert naive.withheld == {GPU: frozenset({0})}
+    assert naive.withheld == {GPU: 0b1}
     assert pick(machine.copy().create("q", one, withheld=naive.withheld)) is None
     states = completions(node, state, {GPU: 1}, mask=0b10, requests=[one])
     decision = choose(node, states, [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
@@ -83,8 +83,8 @@ def test_the_second_grant_of_a_container_changes_no_list(first):
     machine, node, both = Machine(hardware), hardware.steering_node(), request(gpu=1, vf=1)
     machine.create("p", both)
     second = VF if first == GPU else GPU
-    held = choose(node, machine.states(), [both], settings=LEAST, kept={second: {0}})
-    assert held.withheld == {first: frozenset({0})}
+    held = choose(node, machine.states(), [both], settings=LEAST, kept={second: 0b1})
+    assert held.withheld == {first: 0b1}
     done = choose(node, machine.states(), [both], settings=LEAST, preferring=held.withheld)
     assert done.withheld == held.withheld
 
@@ -93,20 +93,20 @@ def test_what_was_preferred_is_not_withheld_for_nothing():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
     machine, node, both = Machine(hardware), hardware.steering_node(), request(gpu=1, vf=1)
     machine.create("p", both)
-    before = {GPU: {0}, VF: {0, 1}}
+    before = {GPU: 0b1, VF: 0b11}
     decision = choose(node, machine.states(), [both], settings=LEAST, preferring=before)
-    assert sum(len(nodes) for nodes in decision.withheld.values()) == 1
+    assert sum(map(width, decision.withheld.values())) == 1
 
 
 def test_nodes_that_an_admission_still_needs_stay_exposed():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
     machine, node, both = Machine(hardware), hardware.steering_node(), request(gpu=1, vf=1)
     machine.create("p", both)
-    kept = {GPU: {0}}
-    assert choose(node, machine.states(), [both], settings=LEAST).withheld == {GPU: frozenset({0})}
+    kept = {GPU: 0b1}
+    assert choose(node, machine.states(), [both], settings=LEAST).withheld == {GPU: 0b1}
     decision = choose(node, machine.states(), [both], settings=LEAST, kept=kept)
-    assert decision.withheld == {VF: frozenset({0})}
-    decision = choose(node, machine.states(), [both], settings=LEAST, kept={GPU: {0}, VF: {0}})
+    assert decision.withheld == {VF: 0b1}
+    decision = choose(node, machine.states(), [both], settings=LEAST, kept={GPU: 0b1, VF: 0b1})
     assert not decision.steers
     assert decision.refusals[0].reason is Reason.UNDER_ADMISSION
     assert choose(node, machine.states(), [], settings=LEAST, kept=kept).refusals[0].reason in (
@@ -119,14 +119,14 @@ def test_nodes_that_an_admission_still_needs_stay_exposed():
     ("held", "units", "later", "kept"),
     [
         ({GPU: 1}, [request(gpu=1)], None, {}),
-        ({GPU: 1}, [request(gpu=2)], None, {GPU: {0}}),
-        ({GPU: 1}, [request(gpu=1), request(gpu=2)], None, {GPU: {0}}),
+        ({GPU: 1}, [request(gpu=2)], None, {GPU: 0b1}),
+        ({GPU: 1}, [request(gpu=1), request(gpu=2)], None, {GPU: 0b1}),
         ({GPU: 2}, [request(gpu=1), request(gpu=2)], None, {}),
-        ({VF: 2}, [request(vf=2), request(vf=1, gpu=1)], None, {GPU: {0}}),
+        ({VF: 2}, [request(vf=2), request(vf=1, gpu=1)], None, {GPU: 0b1}),
         ({VF: 1}, [request(vf=1), request(gpu=1)], None, {}),
-        ({GPU: 1}, [], None, {GPU: {0}}),
-        ({GPU: 1}, [request(gpu=1)], {GPU: 2}, {GPU: {0}}),
-        ({GPU: 1}, [request(gpu=1)], {GPU: 1, VF: 1}, {VF: {0}}),
+        ({GPU: 1}, [], None, {GPU: 0b1}),
+        ({GPU: 1}, [request(gpu=1)], {GPU: 2}, {GPU: 0b1}),
+        ({GPU: 1}, [request(gpu=1)], {GPU: 1, VF: 1}, {VF: 0b1}),
         ({GPU: 1}, [request(gpu=1), request(gpu=2)], {}, {}),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_merge_of_more_resources_costs_more(resources, most, monkeypatch):
     machine = Machine(hardware)
     # Nowhere is a pair of each resource left together.
     for node in range(6):
-        others = dict.fromkeys(names, frozenset(range(6)) - {node})
+        others = dict.fromkeys(names, 0b111111 & ~(1 << node))
         machine.create(f"p{node}", Request.of({names[node % 2]: 1}), withheld=others)
     requests = [Request.of({**dict.fromkeys(names, 2), names[0]: 2 + number}) for number in range(5)]
     calls = []

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from numaplace.model.device import Device
+from numaplace.model.mask import mask_of, union_of
 from numaplace.model.names import DeviceId
 from numaplace.steering.published_topology import is_mixed, looked_at
 
@@ -24,7 +25,7 @@ Hidden = Mapping[DeviceId, tuple[int, ...]]
 class _Change:
     """Devices of these NUMA nodes were hidden that had been shown; ``hidden`` are all that were, then."""
 
-    nodes: frozenset[int] = frozenset()
+    nodes: int = 0
     hidden: Hidden = field(default_factory=dict)
     at_seconds: float = 0.0
 
@@ -41,12 +42,12 @@ class HiddenDevices:
         real: Sequence[Device],
         shown: Sequence[Device],
         *,
-        withheld: frozenset[int],
+        withheld: int,
         now_seconds: float,
     ) -> None:
         """Note what is published: the devices as they are, and as they are shown, in the same order."""
         before, self.now = self.now, _hidden(real, shown) if withheld else {}
-        newly = {node for one in self.now.keys() - before.keys() for node in self.now[one]}
+        newly = union_of(mask_of(self.now[one]) for one in self.now.keys() - before.keys())
         if newly:
             self._last = _Change(withheld & newly, self.now, now_seconds)
 
@@ -56,7 +57,7 @@ class HiddenDevices:
 
     def changed_since(self, seconds: float) -> bool:
         """Return whether devices were hidden after this time that had been shown."""
-        return bool(self._last.nodes) and self._last.at_seconds > seconds
+        return self._last.nodes > 0 and self._last.at_seconds > seconds
 
     def looked_at(
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int

@@ -12,11 +12,12 @@ from numaplace.daemon.steering.settings import Settings
 from numaplace.managers.pod import Pod
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.predict import Withheld
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.admission.init_containers import why_unknown
 from numaplace.steering.choose import choose
+from numaplace.steering.published_topology import first_step
 from numaplace.steering.triggers import Decided, RequestsInForce, decision_at_rest
-from numaplace.steering.withheld import WithheldSet, first_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,6 @@ class AtRest:
             return Decided(choose(self.model, unknown, (), settings=choice))
         return decision_at_rest(self.model, snapshot, requests=self.requests, settings=choice)
 
-    def may_follow(self, now: WithheldSet, following: WithheldSet) -> bool:
+    def may_follow(self, now: Withheld, following: Withheld) -> bool:
         """Return whether the set in force may be changed: anything newly withheld needs the proof."""
         return self.proved or (self.quiet and first_step(now, following) == following)

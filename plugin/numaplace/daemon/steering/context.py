@@ -19,8 +19,8 @@ from numaplace.state.snapshot import Snapshot
 class PublishedResource(Protocol):
     """A resource whose published topology can be shaped (``daemon.resources.service``)."""
 
-    def publish(self, withheld: frozenset[int], *, in_use: frozenset[DeviceId]) -> bool:
-        """Publish under this withheld set; return whether the list is another one now."""
+    def publish(self, withheld: int, *, in_use: frozenset[DeviceId]) -> bool:
+        """Publish with these NUMA nodes withheld; return whether the list is another one now."""
         ...
 
     async def delivered(self, timeout_seconds: float) -> bool:

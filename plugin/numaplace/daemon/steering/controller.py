@@ -59,11 +59,7 @@ class SteeringController:
         self._possible = PossibleRequests(context)
         self._quiescence = Quiescence(context)
         self._suspension = Suspension(
-            context,
-            probe=self._probe,
-            quiescence=self._quiescence,
-            checkpoint=checkpoint,
-            breaker=breaker,
+            context, probe=self._probe, quiescence=self._quiescence, checkpoint=checkpoint, breaker=breaker
         )
         self.publisher = Publisher(context)
         self._next = NextAdmission(
@@ -230,13 +226,9 @@ class SteeringController:
                 # Another request may be next, and the set in force was not tried with it.
                 self._expose(refused(Reason.UNDER_ADMISSION))
             return
+        coming = self._possible.coming()
         seen = AtRest.now(
-            context,
-            self._quiescence,
-            model=model,
-            requests=requests,
-            settings=settings,
-            coming=self._possible.coming(),
+            context, self._quiescence, model=model, requests=requests, settings=settings, coming=coming
         )
         if seen == self._seen or self._clock() < self._retry_at:
             return

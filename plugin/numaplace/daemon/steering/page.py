@@ -15,7 +15,7 @@ from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.prediction.harm import Prediction
 from numaplace.steering.decision import Refusal, RequestForecast
-from numaplace.steering.text import forecast_text, refusal_text
+from numaplace.steering.text import forecast_text, refusal_clause
 
 HiddenNodes = Mapping[DeviceId, tuple[int, ...]]
 """Device id -> the NUMA nodes that it is on and is not published with."""
@@ -74,13 +74,13 @@ def steering_document(view: SteeringView) -> dict[str, Any]:
         "withheld": [
             {
                 "resource": resource,
-                "numaNodes": sorted(nodes),
+                "numaNodes": list(nodes_of(mask)),
                 "devices": [
                     {"id": id_, "numaNodes": list(of_device)}
                     for id_, of_device in view.hidden.get(resource, {}).items()
                 ],
             }
-            for resource, nodes in sorted(decision.withheld.items())
+            for resource, mask in sorted(decision.withheld.items())
         ],
         "refusals": [_refusal(one) for one in decision.refusals],
         "requestsSource": status.requests_source,
@@ -110,7 +110,7 @@ def _refusal(refusal: Refusal) -> dict[str, Any]:
     return {
         "reason": refusal.reason.value,
         "resources": sorted(refusal.resources),
-        "text": refusal_text(refusal),
+        "text": refusal_clause(refusal),
     }
 
 

@@ -117,7 +117,7 @@ class Suspension:
 
     def off(self, settings: Settings) -> Decided | None:
         """Return the decision to withhold nothing on a node like this, whatever its pods hold, if so."""
-        if self._probe.known is NOT_ASKED:
+        if self._probe.known == NOT_ASKED:
             # Another kubelet has started while the one before it was asked: that says nothing of this node.
             return refused(Reason.KUBELET_STARTED)
         if self._context.state.observation is None:
