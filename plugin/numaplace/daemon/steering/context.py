@@ -67,12 +67,17 @@ class SteeringContext:
     """``resources`` returns those in service. ``pods`` is ``None`` where the API server is not used."""
 
     resources: Callable[[], Mapping[ResourceName, PublishedResource]]
-    state: NodeState
+    node: NodeState
     lists: PodResourcesLists
     pods: Pods | None
     report: SteeringReport
     clock: Callable[[], float]
     times: Times
+
+    @property
+    def state(self) -> NodeState:
+        """What is known of the node now."""
+        return self.node
 
     @property
     def specs(self) -> Specs:

@@ -55,8 +55,8 @@ class NextAdmission:
     def __init__(
         self,
         context: SteeringContext,
-        *,
         probe: KubeletProbe,
+        *,
         requests: PossibleRequests,
         publisher: Publisher,
     ) -> None:

@@ -15,7 +15,6 @@ class Quiescence:
 
     def __init__(self, context: SteeringContext) -> None:
         self._context = context
-        self._state = context.state
         self._times = context.times
         self._clock = context.clock
         self._active_at = self._not_before = self._clock()
@@ -38,11 +37,11 @@ class Quiescence:
     @property
     def quiet(self) -> bool:
         """Whether the last List shows that nothing is under admission."""
-        seen = self._state.observation
+        seen = self._context.state.observation
         return (
             seen is not None
             and seen.taken_at_seconds >= self._active_at + self._times.quiet_seconds
-            and not self._state.moving
+            and not self._context.state.moving
         )
 
     @property
@@ -53,7 +52,7 @@ class Quiescence:
     @property
     def list_due_seconds(self) -> float | None:
         """When a List is needed that the poller would not ask for by itself so soon."""
-        seen = self._state.observation
+        seen = self._context.state.observation
         if self._expected_at is not None:
             return max(self._expected_at, self._not_before)
         if seen is None or self.quiet:
@@ -82,4 +81,4 @@ class Quiescence:
                 await wake.wait()
 
     def _open_until(self) -> float | None:
-        return self._state.open_until(self._context.resources(), specs=self._context.specs)
+        return self._context.state.open_until(self._context.resources(), specs=self._context.specs)

@@ -32,7 +32,7 @@ class PossibleRequests:
     def pods_changed(self) -> None:
         """Note that the API server has announced a pod, or that one has ended."""
         if self._context.pods is not None:
-            self._context.state.ended(self._context.pods.specs.terminal)
+            self._context.node.ended(self._context.pods.specs.terminal)
         self._announced.told(self._context.specs)
 
     def coming(self) -> tuple[Pod, ...]:

@@ -103,7 +103,7 @@ class Suspension:
         if off is not None:
             return off
         written = self._checkpoint()
-        self._context.state.written(written)
+        self._context.node.written(written)
         if self._restarted_at is not None:
             self._missing = self._held_and_not_listed(written) if self._quiescence.quiet else ()
             over = self._context.clock() - self._restarted_at >= self._context.times.restart_seconds
