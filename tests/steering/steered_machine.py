@@ -17,7 +17,13 @@ from numaplace.state.admission import AdmissionLog
 from numaplace.state.attribution import NO_SPECS, Specs, attribute
 from numaplace.state.snapshot import Snapshot, build_snapshot
 from numaplace.steering.choose import SteeringSettings
-from numaplace.steering.triggers import Decided, GrantSeen, RequestsInForce, decision_at_rest, grant_decision
+from numaplace.steering.triggers import (
+    Decided,
+    GrantSeen,
+    RequestsInForce,
+    decision_at_rest,
+    decision_on_allocate,
+)
 from steering_machine import Hardware, Machine
 
 
@@ -126,7 +132,7 @@ class SteeredMachine(Machine):
         grant = GrantSeen(
             resource, granted[resource], attribute(admission, resource, len(granted[resource]), specs=specs)
         )
-        decided = grant_decision(
+        decided = decision_on_allocate(
             self.node,
             snapshot,
             grant,

@@ -17,7 +17,7 @@ from numaplace.steering.admission.holdings import (
     possible_holdings,
     states_to_come,
 )
-from numaplace.steering.admission.next_states import completions
+from numaplace.steering.admission.next_states import next_states
 from numaplace.steering.choose import SteeringSettings, choose
 from numaplace.steering.decision import Reason
 from numaplace.steering.search import Headroom
@@ -43,7 +43,7 @@ def test_cpus_that_the_container_will_take_are_counted():
     naive = choose(node, [state], [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
     assert naive.withheld == {GPU: 0b1}
     assert pick(machine.copy().create("q", one, withheld=naive.withheld)) is None
-    states = completions(node, state, {GPU: 1}, mask=0b10, requests=[one])
+    states = next_states(node, state, {GPU: 1}, mask=0b10, requests=[one])
     decision = choose(node, states, [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
     assert pick(machine.create("q", one, withheld=decision.withheld)) == (0,)
 
@@ -52,7 +52,7 @@ def test_a_completion_is_the_state_that_the_kubelet_reaches():
     hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4), VF: per_node(4, 4)})
     machine, one = Machine(hardware), request(gpu=1, vf=2, cpu=3, memory=5)
     state, _, mask = at_allocate(machine, "p", one)
-    (first, *_) = completions(hardware.steering_node(), state, {GPU: 1, VF: 2}, mask=mask, requests=[one])
+    (first, *_) = next_states(hardware.steering_node(), state, {GPU: 1, VF: 2}, mask=mask, requests=[one])
     after = machine.state()
     assert first.devices == after.devices
     assert first.cpu.default_bits == after.cpu.default_bits
@@ -63,7 +63,7 @@ def test_devices_that_are_still_to_come_are_counted():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(1, 4)})
     machine, node = Machine(hardware), hardware.steering_node()
     machine.create("p", request(gpu=1))
-    states = completions(node, machine.state(), {GPU: 1}, mask=0b01, requests=[request(gpu=1, vf=1)])
+    states = next_states(node, machine.state(), {GPU: 1}, mask=0b01, requests=[request(gpu=1, vf=1)])
     assert [group.free for group in states[0].devices[VF]] == [0, 4]
     assert states[-1] == machine.state()
 
@@ -71,7 +71,7 @@ def test_devices_that_are_still_to_come_are_counted():
 def test_what_fits_no_known_request_is_unknown():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4)})
     machine, node = Machine(hardware), hardware.steering_node()
-    assert completions(node, machine.state(), {GPU: 1}, mask=1, requests=[request(gpu=2)]) == ()
+    assert next_states(node, machine.state(), {GPU: 1}, mask=1, requests=[request(gpu=2)]) == ()
     decision = choose(node, (), [request(gpu=2)], settings=LEAST)
     assert decision.refusals[0].reason is Reason.STATE_UNKNOWN
 
@@ -201,7 +201,7 @@ def test_no_request_comes_off_worse_in_any_state_that_may_come():
         state, held, mask = at_allocate(machine, "new", rng.choice(requests))
         if not mask:
             continue
-        states = completions(node, state, held, mask=mask, requests=requests)
+        states = next_states(node, state, held, mask=mask, requests=requests)
         decision = choose(node, states, requests, settings=LEAST)
         steered += decision.steers
         for one in requests:

@@ -14,7 +14,7 @@ from numaplace.prediction import forecast
 from numaplace.prediction.forecast import ALLOCATION_COST
 from numaplace.prediction.predict import predict
 from numaplace.prediction.request import Request
-from numaplace.steering.admission.next_states import completions
+from numaplace.steering.admission.next_states import next_states
 from numaplace.steering.choose import SteeringSettings, choose
 from steering_machine import GPU, Hardware, Machine, per_node, request
 
@@ -48,7 +48,7 @@ def test_taking_cpus_is_paid_for(distribute, containers, monkeypatch):
         node, cpu=_Counted(cpu.topology, cpu.options, cpu.reserved_bits, cpu.reserved_cores_bits)
     )
     sizes = [request(gpu=1, cpu=2 * number) for number in range(1, 24)]
-    states = completions(node, machine.state(), {GPU: 1}, mask=1, requests=sizes)
+    states = next_states(node, machine.state(), {GPU: 1}, mask=1, requests=sizes)
     assert len(states) > 20
     more = [{CPU: 2, MEMORY: 1}] * (containers - 1)
     requests = [Request.of(dict(one.total), *more) for one in sizes]

@@ -1,4 +1,4 @@
-"""Request requests: what pods may ask for, as far as NUMA placement is concerned.
+"""What pods may ask for, as far as NUMA placement is concerned.
 
 Sources are values: requests that the configuration declares, and those of pods seen on the node. Where
 neither is known, ``any_request`` takes over (``choose``).
@@ -34,7 +34,7 @@ REMEMBERED_REQUESTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a pod asks for, container by container. Make it with ``request`` or ``Request.of``."""
+    """What a pod asks for, container by container. Make it with ``Request.of``."""
 
     containers: tuple[Amounts, ...]
 

@@ -74,7 +74,7 @@ def choose(
 ) -> SteeringDecision:
     """Return the withheld set for the next admission. Equal arguments give equal decisions; nothing raises.
 
-    ``states`` are those that the node may be in then, the likeliest first (``state_of``, ``completions``):
+    ``states`` are those that the node may be in then, the likeliest first (``state_of``, ``next_states``):
     the strategy is followed in the first one, no request is harmed in any. ``requests`` are all that
     may arrive; none means that anything may. ``kept`` are NUMA nodes on which a container under admission may
     still be given devices of a resource: they stay exposed. ``certain``: no other requests may arrive. If

@@ -71,7 +71,7 @@ def decision_at_rest(
     return Decided(decision, None if isinstance(state, StateUnknown) else state)
 
 
-def grant_decision(
+def decision_on_allocate(
     node: KubeletModel,
     snapshot: Snapshot,
     grant: GrantSeen,

@@ -28,7 +28,7 @@ from numaplace.prediction.request import Request, is_compute
 from numaplace.prediction.state import SteeringState
 from numaplace.state.admission import has_resource, is_done, last_touched
 from numaplace.state.snapshot import Snapshot
-from numaplace.steering.admission.next_states import completions
+from numaplace.steering.admission.next_states import next_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def states_to_come(
     states: list[SteeringState] = []
     for reading in found:
         if reading.mask:
-            after = completions(node, state, reading.held, mask=reading.mask, requests=requests)
+            after = next_states(node, state, reading.held, mask=reading.mask, requests=requests)
             states.extend(one for one in after if one not in states)
     unsettled = 0
     if not states:
