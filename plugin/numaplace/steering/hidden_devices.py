@@ -17,7 +17,7 @@ from numaplace.steering.published_topology import is_mixed, looked_at
 LOOK_SECONDS = 1.0
 """Longer than from the Topology Manager's look at a container to the question which devices it gets."""
 
-Hidden = Mapping[DeviceId, tuple[int, ...]]
+HiddenNodes = Mapping[DeviceId, tuple[int, ...]]
 """Device id -> the NUMA nodes that it is on and is not published with."""
 
 
@@ -26,7 +26,7 @@ class _Change:
     """Devices of these NUMA nodes were hidden that had been shown; ``hidden`` are all that were, then."""
 
     nodes: int = 0
-    hidden: Hidden = field(default_factory=dict)
+    hidden: HiddenNodes = field(default_factory=dict)
     at_seconds: float = 0.0
 
 
@@ -34,7 +34,7 @@ class _Change:
 class HiddenDevices:
     """Of one resource. ``now`` is what is hidden now: decisions ask for it each time."""
 
-    now: Hidden = field(default_factory=dict)
+    now: HiddenNodes = field(default_factory=dict)
     _last: _Change = field(default_factory=_Change)
 
     def published(
@@ -67,7 +67,7 @@ class HiddenDevices:
         return looked_at(available, must_include, size, hidden=self._last.hidden, nodes=self._last.nodes)
 
 
-def _hidden(devices: Sequence[Device], published: Sequence[Device]) -> Hidden:
+def _hidden(devices: Sequence[Device], published: Sequence[Device]) -> HiddenNodes:
     return {
         real.id: real.nodes
         for real, shown in zip(devices, published, strict=True)

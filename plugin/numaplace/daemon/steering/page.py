@@ -12,13 +12,11 @@ from numaplace.kubelet.config.model import KnownKubelet
 from numaplace.kubelet.plugin.devicelist import DeviceList
 from numaplace.model.device import Device, natural_key
 from numaplace.model.mask import nodes_of
-from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.names import ResourceName
 from numaplace.prediction.harm import Prediction
 from numaplace.steering.decision import Refusal, RequestForecast
+from numaplace.steering.hidden_devices import HiddenNodes
 from numaplace.steering.text import forecast_text, refusal_clause
-
-HiddenNodes = Mapping[DeviceId, tuple[int, ...]]
-"""Device id -> the NUMA nodes that it is on and is not published with."""
 
 
 @dataclass(frozen=True, slots=True)
