@@ -30,6 +30,7 @@ from numaplace.daemon.resources.service import ResourceService
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.steering.controller import SteeringController
 from numaplace.daemon.steering.publisher import Publisher
+from numaplace.daemon.steering.times import Times
 from numaplace.devices.fake import FakeHost
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.api.deviceplugin_pb2_grpc import DevicePluginStub
@@ -49,6 +50,8 @@ GPUS_PER_NODE = 4
 SIZES = {VF: VFS_PER_NODE * 2, GPU: GPUS_PER_NODE * 2}
 LIMIT_SECONDS = 30.0
 SCAN_PAUSE_SECONDS = 20.0
+PATIENT = Times(delivery_seconds=LIMIT_SECONDS, confirm_seconds=2 * LIMIT_SECONDS)
+"""A busy machine may keep the kubelet from taking a list for a while."""
 
 SOURCES: Mapping[ResourceName, Mapping[str, Any]] = {
     VF: {"sriov": {"drivers": ["iavf"]}},
@@ -140,7 +143,7 @@ class Served:
 
     @property
     def exposure(self) -> Publisher:
-        return self.node._steerer._exposure
+        return self.steerer.publisher
 
     def service(self, resource: str) -> ResourceService:
         return self.node._services()[ResourceName(resource)]
@@ -273,7 +276,7 @@ class Site:
         *,
         wait: bool = True,
         env: Mapping[str, str] | None = None,
-        delivery_seconds: float = LIMIT_SECONDS,
+        times: Times = PATIENT,
         **changes: Any,
     ) -> AsyncIterator[Served]:
         """Run a node with the configuration, and wait until all its devices are at the kubelet.
@@ -286,7 +289,7 @@ class Site:
         config = self.config(**changes)
         log, clock = RecordedLog(), Clock()
         metrics = Metrics(version="test", clock=clock)
-        node = Node(config, metrics=metrics, log=log, clock=clock, env=env, delivery_seconds=delivery_seconds)
+        node = Node(config, metrics=metrics, log=log, clock=clock, env=env, times=times)
         async with node.running():
             if wait:
                 await self.registered(*(resource.name for resource in config.resources))

@@ -84,6 +84,11 @@ async def steered(site: Site, **changes: Any) -> AsyncIterator[Served]:
         yield served
 
 
+async def withhold(served: Served, withheld: Mapping[ResourceName, int]) -> None:
+    """Put a set in force, whatever the daemon would do."""
+    assert await served.exposure.change(withheld)
+
+
 def reasons(served: Served) -> set[str]:
     """Why nothing, or nothing more, is withheld."""
     status = served.node.steering_status()

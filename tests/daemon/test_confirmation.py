@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from daemon_site import GPU, VF, until
-from numaplace.daemon.steering.confirmation import CONFIRM_SECONDS, LATELY_SECONDS, Confirmation, is_shown
-from numaplace.daemon.steering.publisher import DELIVERY_SECONDS, Publisher
+from daemon_site import GPU, VF, RecordedLog, until
+from numaplace.daemon.steering.context import SteeringContext
+from numaplace.daemon.steering.publisher import Publisher
+from numaplace.daemon.steering.report import SteeringReport
+from numaplace.daemon.steering.times import Times
 from numaplace.errors import PeerError
+from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import Device
+from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, DeviceBlock
+from numaplace.steering.published_topology import is_reported
 from steering_site import hidden, placed, reasons, steered, steering_site
 
-ZERO, ONE = frozenset({0}), frozenset({1})
+TIMES = Times()
+ZERO, ONE = 0b1, 0b10
 
 
 class Clock:
@@ -36,7 +42,10 @@ class Kubelet:
     def resource(self, name):
         return Resource(self, name)
 
-    async def ask(self, seconds):
+    def in_use(self, resource, *, terminal):
+        return frozenset()
+
+    async def live_allocatable(self, *, timeout_seconds):
         self.asked += 1
         self.clock.now += 0.001
         if self.fails:
@@ -48,12 +57,12 @@ class Resource:
     def __init__(self, kubelet, name):
         self.kubelet = kubelet
         self.name = name
-        self.withheld = frozenset()
+        self.withheld = 0
 
     def publish(self, withheld, *, in_use):
         changed, self.withheld = withheld != self.withheld, withheld
         if changed:
-            self.kubelet.log.append((self.name, set(withheld)))
+            self.kubelet.log.append((self.name, set(nodes_of(withheld))))
         return changed
 
     async def delivered(self, timeout_seconds):
@@ -70,20 +79,15 @@ def clock():
 
 def made(clock, kubelet, *names):
     resources = {name: kubelet.resource(name) for name in names}
-    return Publisher(
-        lambda: resources,
-        in_use=lambda _: frozenset(),
-        sent=lambda _: None,
-        confirmation=Confirmation(kubelet.ask, clock=clock),
-        clock=clock,
-    )
+    report = SteeringReport(RecordedLog(), Metrics(version="test", clock=clock).steering)
+    return Publisher(SteeringContext(lambda: resources, kubelet, kubelet, None, report, clock, TIMES))
 
 
 async def test_one_list_is_not_asked_for(clock):
     kubelet = Kubelet(clock)
     exposure = made(clock, kubelet, GPU)
     assert await exposure.change({GPU: ZERO})
-    clock.now += LATELY_SECONDS * 2
+    clock.now += TIMES.recent_seconds * 2
     assert await exposure.change({GPU: ONE})
     assert (kubelet.asked, kubelet.log) == (0, [(GPU, {0}), (GPU, {1})]), "one list for one resource"
 
@@ -110,7 +114,7 @@ async def test_several_resources_go_on_when_the_first_step_is_in_force(clock):
     kubelet = Kubelet(clock, behind=3)
     exposure = made(clock, kubelet, GPU, VF)
     await exposure.change({GPU: ZERO})
-    clock.now += LATELY_SECONDS * 2
+    clock.now += TIMES.recent_seconds * 2
     assert await exposure.change({GPU: ONE, VF: ZERO})
     assert kubelet.log[1] == (GPU, set())
     assert kubelet.asked >= 4
@@ -124,7 +128,7 @@ async def test_a_kubelet_that_does_not_take_it_in_is_told_of(clock, fails):
     started = clock.now
     await exposure.change({GPU: ZERO})
     assert not await exposure.change({GPU: ONE})
-    assert clock.now - started < CONFIRM_SECONDS * 2
+    assert clock.now - started < TIMES.confirm_seconds * 2
 
 
 def test_what_the_kubelet_reports_is_compared():
@@ -142,20 +146,20 @@ def test_what_the_kubelet_reports_is_compared():
         )
         return Allocatable(devices=(*blocks, DeviceBlock(ResourceName("x/y"), (DeviceId("b"),), (1,))))
 
-    assert is_shown(GPU, devices, reported(a=[0, 1], b=[None]))
-    assert not is_shown(GPU, devices, reported(a=[0, 1], b=[0]))
-    assert not is_shown(GPU, devices, reported(a=[1], b=[None]))
-    assert not is_shown(GPU, devices, reported())
-    assert is_shown(VF, (), reported())
+    assert is_reported(GPU, devices, reported(a=[0, 1], b=[None]))
+    assert not is_reported(GPU, devices, reported(a=[0, 1], b=[0]))
+    assert not is_reported(GPU, devices, reported(a=[1], b=[None]))
+    assert not is_reported(GPU, devices, reported())
+    assert is_reported(VF, (), reported())
 
 
 async def test_a_kubelet_that_is_behind_goes_by_no_old_list(root, monkeypatch):
     """Its GetAllocatableResources never shows what was sent: nothing stays withheld."""
     site = steering_site(root)
-    async with site.kubelet, steered(site, delivery_seconds=DELIVERY_SECONDS) as served:
+    async with site.kubelet, steered(site, times=Times()) as served:
         await placed(site, "p0", {GPU: 1})
         await until(lambda: hidden(site, GPU) == {0})
-        monkeypatch.setattr("numaplace.daemon.steering.confirmation.LISTS_WITHOUT_QUESTION", 0)
+        monkeypatch.setattr("numaplace.daemon.steering.publisher.LISTS_WITHOUT_QUESTION", 0)
         monkeypatch.setattr(type(served.service(GPU)), "shown_by", lambda *_: False)
         assert (await placed(site, "p1", {GPU: 1})).admitted
         assert (await placed(site, "p2", {GPU: 1})).admitted

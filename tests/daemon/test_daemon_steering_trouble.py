@@ -8,13 +8,12 @@ import json
 import pytest
 from daemon_site import GPU, VF, Clock, RecordedLog, Served, until
 from numaplace.daemon.node import Node
-from numaplace.daemon.steering.publisher import DELIVERY_SECONDS
 from numaplace.daemon.steering.suspension import BreakerBox
+from numaplace.daemon.steering.times import Times
 from numaplace.engine.options import PolicyName
 from numaplace.errors import NumaplaceError
 from numaplace.kubelet.checkpoint import NAME as CHECKPOINT
 from numaplace.metrics.metrics import Metrics
-from numaplace.steering.breaker import Breaker
 from steering_site import (
     hidden,
     home,
@@ -93,8 +92,8 @@ async def test_a_reload_keeps_the_breaker_open(site, api):
 
 
 async def test_a_new_start_with_another_configuration_keeps_it_open_too(site):
-    box = BreakerBox(Breaker().tripped(now_seconds=Clock()(), backoff_seconds=60), "default/refused")
     clock = Clock()
+    box = BreakerBox(1, clock() + 60, "default/refused")
     log, metrics = RecordedLog(), Metrics(version="test", clock=clock)
     config = site.config(**steering(site))
     node = Node(config, metrics=metrics, log=log, clock=clock, box=box)
@@ -215,7 +214,7 @@ async def test_the_first_list_after_a_restart_shows_all(site):
 
 
 async def test_a_stream_that_takes_nothing_does_not_hold_up_an_allocate(site):
-    async with steered(site, delivery_seconds=DELIVERY_SECONDS) as served:
+    async with steered(site, times=Times()) as served:
         service = served.service(GPU)
         with service._board.following():
             started = asyncio.get_running_loop().time()
@@ -230,7 +229,7 @@ async def test_a_bug_in_steering_costs_no_pod(site, monkeypatch):
         raise NumaplaceError("on purpose")
 
     async with steered(site) as served:
-        monkeypatch.setattr("numaplace.daemon.steering.on_allocate.grant_decision", fail)
+        monkeypatch.setattr("numaplace.daemon.steering.on_allocate.decision_on_allocate", fail)
         for number in range(3):
             assert (await placed(site, f"p{number}", {GPU: 1})).admitted
         assert served.count("numaplace_steering_failures_total", reason="error") == 3

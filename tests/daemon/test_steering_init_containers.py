@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from daemon_site import GPU, VF, until
 from numaplace.cluster.fake import FakeApiServer
-from numaplace.daemon.steering.kubelet_restart import LONGEST_SECONDS
+from numaplace.daemon.steering.times import Times
 from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator import NO_FAULTS, ContainerSpec, Faults, PodSpec
 from numaplace.managers.admission import Scope
@@ -64,6 +64,10 @@ async def kept_by_an_init_container(site, *, faults=NO_FAULTS):
     write_checkpoint(site, *held)
 
 
+def whys(served):
+    return [one.what for one in served.node.steering_status().decision.refusals]
+
+
 ONE_GPU = {"requests": [{GPU: 1, "cpu": 1, "memory": "1Gi"}]}
 
 
@@ -75,7 +79,7 @@ async def test_devices_that_init_containers_keep_are_not_free_after_a_daemon_res
         async with site.serving(**steering(site, steering=ONE_GPU)) as served:
             await site.registered()
             await served.listed(2)
-            served.clock.skip(LONGEST_SECONDS)
+            served.clock.skip(Times().restart_seconds)
             await served.listed(2)
             made = [await placed(site, f"p{number}", {GPU: 1}, cpus=1, gib=1) for number in range(5)]
             assert [one.admitted for one in made] == [True] * 5

@@ -80,7 +80,7 @@ async def freed_where_withheld(root, held_up, policy):
 async def test_a_device_becomes_free_where_topology_is_withheld(root, held_up, policy):
     """The kubelet has chosen it before Lists showed that: it stays as it was until it is taken."""
     async with freed_where_withheld(root, held_up, policy) as (site, served, coming, go):
-        await quiet_lists(served)
+        await quiet_for_a_while(served)
         go.set()
         assert len(home(site, await coming)) == 1
         assert not served.count("numaplace_steering_failures_total")
@@ -91,7 +91,7 @@ async def test_a_freed_device_is_hidden_just_after_it_was_chosen(root, held_up, 
     """No slow plugin is needed for that: the list and the pod are on their way at the same time."""
     async with freed_where_withheld(root, held_up, policy) as (site, served, coming, go):
         await served.poller.live(timeout_seconds=5)
-        assert await served.exposure.change({VF: frozenset({0})})
+        assert await served.exposure.change({VF: 0b1})
         await until(lambda: sum(not one for one in published(site, VF).values()) == 7)
         go.set()
         assert home(site, await coming) == {0}
@@ -116,7 +116,7 @@ async def test_what_was_hidden_just_after_the_choice_is_shown_again_before_the_q
         monkeypatch.setattr(Admitter, "_prefer", shown_again)
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
-        assert await served.exposure.change({VF: frozenset({0})})
+        assert await served.exposure.change({VF: 0b1})
         await until(lambda: hidden(site, VF) == {0})
         go.set()
         assert home(site, await coming) == {0}
@@ -149,7 +149,7 @@ async def test_a_set_that_came_under_a_container_is_noticed(root, held_up):
         looked, go = held_up()
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
-        assert await served.exposure.change({VF: frozenset({0})})
+        assert await served.exposure.change({VF: 0b1})
         await until(lambda: hidden(site, VF) == {0})
         served.clock.skip(LOOK_SECONDS)
         go.set()

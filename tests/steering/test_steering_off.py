@@ -34,7 +34,7 @@ def reasons(decision):
 
 def test_it_steers_here_if_nothing_stands_against_it():
     decision = choose(HARDWARE.steering_node(), used().states(), [ONE], settings=SETTINGS)
-    assert decision.withheld == {GPU: frozenset({0})}
+    assert decision.withheld == {GPU: 0b1}
     assert decision.refusals == ()
 
 
@@ -100,7 +100,7 @@ def test_two_sizes_that_are_wanted_on_different_nodes():
     # By GPUs alone node 1 is wanted, but the larger one finds its CPUs on node 0 only.
     machine = Machine(HARDWARE)
     machine.create("a", request(gpu=1))
-    machine.create("b", request(vf=1, cpu=6, memory=1), withheld={VF: frozenset({0})})
+    machine.create("b", request(vf=1, cpu=6, memory=1), withheld={VF: 0b1})
     small, large = request(gpu=1), request(gpu=1, cpu=8, memory=1)
     decision = choose(HARDWARE.steering_node(), machine.states(), [small, large], settings=ALWAYS)
     assert reasons(decision) == [Reason.CONFLICT]

@@ -15,7 +15,7 @@ from numaplace.steering.decision import SteeringDecision
 STEERS = "withheld"
 """``outcome`` of a decision that withholds something; all others are a reason (``steering.decision``)."""
 
-Withheld = Mapping[ResourceName, Mapping[int, int]]
+DeviceCounts = Mapping[ResourceName, Mapping[int, int]]
 """By resource and NUMA node, how many devices show no topology."""
 
 
@@ -38,7 +38,7 @@ class SteeringMetrics:
             "steering_grants", "Grants while topology of the resource was withheld.", "resource", "effect"
         )
         self._failures = families.counter(
-            "steering_failures", "Times that everything was exposed for want of time or sense.", "reason"
+            "steering_failures", "Times that everything was exposed after a failure.", "reason"
         )
         for reason in SteeringFailure:
             self._failures.at(reason)
@@ -46,37 +46,37 @@ class SteeringMetrics:
             "steering_breaker_trips", "Pods refused while topology was withheld."
         ).at()
 
-    def decided(self, decision: SteeringDecision, *, duration_seconds: float) -> None:
+    def count_decision(self, decision: SteeringDecision, *, duration_seconds: float) -> None:
         """Count a decision: once for what is withheld, once for each reason why more is not."""
         reasons = {str(one.reason) for one in decision.refusals}
         for outcome in sorted(reasons | {STEERS} if decision.steers else reasons):
             self._decisions.at(outcome).inc()
         self._durations.at().observe(duration_seconds)
 
-    def sent(self, resource: ResourceName) -> None:
+    def count_list(self, resource: ResourceName) -> None:
         """Count a list that was sent for steering."""
         self._lists.at(resource).inc()
 
-    def granted(self, resource: ResourceName, effect: SteeredEffect) -> None:
+    def count_grant(self, resource: ResourceName, effect: SteeredEffect) -> None:
         """Count a grant and what steering did to it."""
         self._grants.at(resource, effect).inc()
 
-    def failed(self, reason: SteeringFailure) -> None:
+    def count_failure(self, reason: SteeringFailure) -> None:
         """Count that everything was exposed."""
         self._failures.at(reason).inc()
 
-    def tripped(self) -> None:
+    def count_trip(self) -> None:
         """Count that the circuit breaker opened."""
         self._trips.inc()
 
-    def set_state(self, withheld: Withheld, *, breaker_open: bool | None) -> None:
+    def set_state(self, withheld: DeviceCounts, *, breaker_open: bool | None) -> None:
         """Set what is withheld now; ``breaker_open`` is ``None`` where steering is off."""
         self._live.withheld, self._live.breaker_open = withheld, breaker_open
 
 
 class _WithheldCollector(Collector):
     def __init__(self) -> None:
-        self.withheld: Withheld = {}
+        self.withheld: DeviceCounts = {}
         self.breaker_open: bool | None = None
 
     def collect(self) -> Iterable[Metric]:

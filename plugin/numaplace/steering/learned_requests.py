@@ -19,7 +19,7 @@ REMEMBERED_REQUESTS = 50
 
 @dataclass(frozen=True, slots=True)
 class LearnedRequests:
-    """The distinct requests of the last pods, newest last. ``observed`` gives the next value, or itself.
+    """The distinct requests of the last pods, newest last. ``with_pods`` gives the next value, or itself.
 
     A value is for one node: with another ``KubeletModel`` the same pods may have other requests.
     """
@@ -27,7 +27,7 @@ class LearnedRequests:
     requests: tuple[Request, ...] = ()
     _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
 
-    def observed(
+    def with_pods(
         self,
         pods: Sequence[PodUse],
         *,
