@@ -9,6 +9,7 @@ from daemon_site import RecordedLog
 from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.steering.context import SteeringContext
 from numaplace.daemon.steering.controller import SteeringController
 from numaplace.daemon.steering.kubelet_probe import KnownKubelet

@@ -80,7 +80,7 @@ async def freed_where_withheld(root, held_up, policy):
 async def test_a_device_becomes_free_where_topology_is_withheld(root, held_up, policy):
     """The kubelet has chosen it before Lists showed that: it stays as it was until it is taken."""
     async with freed_where_withheld(root, held_up, policy) as (site, served, coming, go):
-        await quiet_for_a_while(served)
+        await quiet_lists(served)
         go.set()
         assert len(home(site, await coming)) == 1
         assert not served.count("numaplace_steering_failures_total")
