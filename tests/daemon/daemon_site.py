@@ -22,6 +22,7 @@ from numaplace.config.load import Loaded, load_config
 from numaplace.config.schema import Config
 from numaplace.daemon.node import Node
 from numaplace.daemon.runtime.logs import EventLog
+from numaplace.daemon.steering.times import Times
 from numaplace.devices.fake import FakeHost
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.api.deviceplugin_pb2_grpc import DevicePluginStub
@@ -185,7 +186,12 @@ class Site:
 
     @asynccontextmanager
     async def serving(
-        self, *, wait: bool = True, env: Mapping[str, str] | None = None, **changes: Any
+        self,
+        *,
+        wait: bool = True,
+        env: Mapping[str, str] | None = None,
+        times: Times | None = None,
+        **changes: Any,
     ) -> AsyncIterator[Served]:
         """Run a node with the configuration, and wait until all its devices are at the kubelet.
 
@@ -193,7 +199,7 @@ class Site:
         """
         config = self.config(**changes)
         log, metrics = RecordedLog(), Metrics(version="test", clock=time.monotonic)
-        node = Node(config, metrics=metrics, log=log, clock=time.monotonic, env=env)
+        node = Node(config, metrics=metrics, log=log, clock=time.monotonic, env=env, times=times)
         async with node.running():
             if wait:
                 await self.registered(*(resource.name for resource in config.resources))

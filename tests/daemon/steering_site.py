@@ -80,6 +80,11 @@ async def steered(site: Site, **changes: Any) -> AsyncIterator[Served]:
         yield served
 
 
+async def withhold(served: Served, withheld: Mapping[ResourceName, frozenset[int]]) -> None:
+    """Put a set in force, whatever the daemon would do."""
+    assert await served.node._steerer.publisher.change(withheld)
+
+
 def reasons(served: Served) -> set[str]:
     """Why nothing, or nothing more, is withheld."""
     status = served.node.steering_status()
@@ -93,7 +98,12 @@ def decided(served: Served) -> bool:
 
 async def quiet(served: Served) -> None:
     """Wait until the daemon has looked at rest after the last admission."""
-    await until(lambda: served.node._steerer._pace.quiet and decided(served), "rest")
+    await until(lambda: served.node.steering_status().quiet and decided(served), "rest")
+
+
+async def quiet_lists(served: Served) -> None:
+    """Wait until a List shows that nothing is under admission."""
+    await until(lambda: served.node.steering_status().quiet, "Lists without a change")
 
 
 def published(site: Site, resource: ResourceName) -> Mapping[str, tuple[int, ...]]:

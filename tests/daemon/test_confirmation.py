@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from daemon_site import GPU, VF
-from numaplace.daemon.steering.confirmation import CONFIRM_SECONDS, LATELY_SECONDS, Confirmation, is_shown
+from daemon_site import GPU, VF, RecordedLog
+from numaplace.daemon.steering.context import SteeringContext
 from numaplace.daemon.steering.publisher import Publisher
+from numaplace.daemon.steering.report import SteeringReport
+from numaplace.daemon.steering.times import Times
 from numaplace.errors import PeerError
+from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, DeviceBlock
+from numaplace.steering.published_topology import is_reported
 from steering_site import hidden, placed, quiet, reasons, steered, steering_site
 
+TIMES = Times()
 ZERO, ONE = frozenset({0}), frozenset({1})
 
 
@@ -36,7 +41,10 @@ class Kubelet:
     def resource(self, name):
         return Resource(self, name)
 
-    async def ask(self, seconds):
+    def in_use(self, resource, *, terminal):
+        return frozenset()
+
+    async def live_allocatable(self, *, timeout_seconds):
         self.asked += 1
         self.clock.now += 0.001
         if self.fails:
@@ -70,20 +78,15 @@ def clock():
 
 def made(clock, kubelet, *names):
     resources = {name: kubelet.resource(name) for name in names}
-    return Publisher(
-        lambda: resources,
-        in_use=lambda _: frozenset(),
-        sent=lambda _: None,
-        confirmation=Confirmation(kubelet.ask, clock=clock),
-        clock=clock,
-    )
+    report = SteeringReport(RecordedLog(), Metrics(version="test", clock=clock).steering)
+    return Publisher(SteeringContext(lambda: resources, kubelet, kubelet, None, report, clock, TIMES))
 
 
 async def test_one_list_is_not_asked_for(clock):
     kubelet = Kubelet(clock)
     exposure = made(clock, kubelet, GPU)
     assert await exposure.change({GPU: ZERO})
-    clock.now += LATELY_SECONDS * 2
+    clock.now += TIMES.recent_seconds * 2
     assert await exposure.change({GPU: ONE})
     assert (kubelet.asked, kubelet.log) == (0, [(GPU, {0}), (GPU, {1})]), "one list for one resource"
 
@@ -110,7 +113,7 @@ async def test_several_resources_go_on_when_the_first_step_is_in_force(clock):
     kubelet = Kubelet(clock, behind=3)
     exposure = made(clock, kubelet, GPU, VF)
     await exposure.change({GPU: ZERO})
-    clock.now += LATELY_SECONDS * 2
+    clock.now += TIMES.recent_seconds * 2
     assert await exposure.change({GPU: ONE, VF: ZERO})
     assert kubelet.log[1] == (GPU, set())
     assert kubelet.asked >= 4
@@ -124,7 +127,7 @@ async def test_a_kubelet_that_does_not_take_it_in_is_told_of(clock, fails):
     started = clock.now
     await exposure.change({GPU: ZERO})
     assert not await exposure.change({GPU: ONE})
-    assert clock.now - started < CONFIRM_SECONDS * 2
+    assert clock.now - started < TIMES.confirm_seconds * 2
 
 
 def test_what_the_kubelet_reports_is_compared():
@@ -142,11 +145,11 @@ def test_what_the_kubelet_reports_is_compared():
         )
         return Allocatable(devices=(*blocks, DeviceBlock(ResourceName("x/y"), (DeviceId("b"),), (1,))))
 
-    assert is_shown(GPU, devices, reported(a=[0, 1], b=[None]))
-    assert not is_shown(GPU, devices, reported(a=[0, 1], b=[0]))
-    assert not is_shown(GPU, devices, reported(a=[1], b=[None]))
-    assert not is_shown(GPU, devices, reported())
-    assert is_shown(VF, (), reported())
+    assert is_reported(GPU, devices, reported(a=[0, 1], b=[None]))
+    assert not is_reported(GPU, devices, reported(a=[0, 1], b=[0]))
+    assert not is_reported(GPU, devices, reported(a=[1], b=[None]))
+    assert not is_reported(GPU, devices, reported())
+    assert is_reported(VF, (), reported())
 
 
 async def test_a_kubelet_that_is_behind_goes_by_no_old_list(root, monkeypatch):
@@ -155,7 +158,7 @@ async def test_a_kubelet_that_is_behind_goes_by_no_old_list(root, monkeypatch):
     async with site.kubelet, steered(site) as served:
         await placed(site, "p0", {GPU: 1})
         await quiet(served)
-        monkeypatch.setattr("numaplace.daemon.steering.confirmation.LISTS_WITHOUT_QUESTION", 0)
+        monkeypatch.setattr("numaplace.daemon.steering.publisher.LISTS_WITHOUT_QUESTION", 0)
         monkeypatch.setattr(type(served.node._services()[GPU]), "shown_by", lambda *_: False)
         before = hidden(site, GPU)
         assert before == {0}

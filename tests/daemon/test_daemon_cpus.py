@@ -41,7 +41,7 @@ async def test_devices_are_where_the_cpus_are(bare: Site, api: FakeApiServer, mo
     """
     changes = {"strategy": "least-allocated", "steering": {"mode": mode}}
     async with bare.serving(env=env_of(bare, api), **steering(bare, **changes)) as served:
-        await until(lambda: served.node._steerer.kubelet_node().policy is PolicyName.NONE)
+        await until(lambda: served.node._steerer.kubelet_model.policy is PolicyName.NONE)
         await until(lambda: served.count("numaplace_cluster_watch_connected") == 1)
         homes = [await admitted(bare, served, api, f"p{n}", {VF: 1}) for n in range(6)]
         reasons = [line["why"] for line in served.log.events("decision")]

@@ -258,6 +258,6 @@ async def test_what_steering_changed_is_known_of_a_grant(site):
         made = await placed(site, "p1", {GPU: 1})
         await until(lambda: served.count("numaplace_steering_grants_total", effect="changed") == 1)
         ids = made.containers["main"][GPU]
-        stock = served.node._steerer.steered(GPU, ids)
+        stock = served.node._steerer.without_steering(GPU, ids)
         assert stock is not None
         assert stock.mask == 0b01

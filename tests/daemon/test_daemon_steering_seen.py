@@ -114,9 +114,9 @@ async def test_devices_that_are_granted_anew_are_not_told_of_as_before(site: Sit
         await placed(site, "first", {GPU: 1})
         admission = await placed(site, "second", {GPU: 1})
         ids = admission.containers["main"][GPU]
-        await until(lambda: served.node._steerer.steered(GPU, ids))
-        await served.node._steerer.granted(GPU, ids, since_seconds=0.0)
-        assert served.node._steerer.steered(GPU, ids) is None
+        await until(lambda: served.node._steerer.without_steering(GPU, ids))
+        await served.node._steerer.deliver_next(GPU, ids, since_seconds=0.0)
+        assert served.node._steerer.without_steering(GPU, ids) is None
 
 
 async def test_a_kubelet_that_has_not_answered_yet_is_not_judged(site: Site) -> None:

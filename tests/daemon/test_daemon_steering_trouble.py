@@ -14,7 +14,6 @@ from numaplace.engine.options import PolicyName
 from numaplace.errors import NumaplaceError
 from numaplace.kubelet.checkpoint import NAME as CHECKPOINT
 from numaplace.metrics.metrics import Metrics
-from numaplace.steering.breaker import Breaker
 from steering_site import (
     hidden,
     home,
@@ -92,7 +91,7 @@ async def test_a_reload_keeps_the_breaker_open(site, api):
 
 
 async def test_a_new_start_with_another_configuration_keeps_it_open_too(site):
-    box = BreakerBox(Breaker().tripped(now_seconds=time.monotonic(), backoff_seconds=60), "default/refused")
+    box = BreakerBox(1, time.monotonic() + 60, "default/refused")
     log, metrics = RecordedLog(), Metrics(version="test", clock=time.monotonic)
     config = site.config(**steering(site))
     node = Node(config, metrics=metrics, log=log, clock=time.monotonic, box=box)

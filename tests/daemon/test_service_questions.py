@@ -44,7 +44,7 @@ class Steering:
     def lost_alignment(self, resource):
         return False
 
-    async def granted(self, resource, ids, *, since_seconds):
+    async def deliver_next(self, resource, ids, *, since_seconds):
         self.since.append(since_seconds)
 
 

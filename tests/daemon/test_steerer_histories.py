@@ -9,12 +9,13 @@ from daemon_site import RecordedLog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numaplace.daemon.node_state import NodeStateHolder
-from numaplace.daemon.steering.build import steerer_of
+from numaplace.daemon.steering.context import SteeringContext
+from numaplace.daemon.steering.controller import SteeringController
 from numaplace.daemon.steering.kubelet_probe import KnownKubelet
-from numaplace.daemon.steering.kubelet_restart import KubeletRestart
-from numaplace.daemon.steering.requests import SteeringFacts
-from numaplace.daemon.steering.settings import SteeringRuntimeSettings
+from numaplace.daemon.steering.report import SteeringReport
+from numaplace.daemon.steering.settings import Settings
 from numaplace.daemon.steering.suspension import BreakerBox
+from numaplace.daemon.steering.times import Times
 from numaplace.engine.options import PolicyName
 from numaplace.errors import PeerError
 from numaplace.managers.cpu.policy import NoneCpuPolicy
@@ -87,29 +88,35 @@ class World:
         self.checkpoint = Checkpoint()
         choice = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
         declared = (Request.of({GPU: 1}), Request.of({VF: 1}))
-        self.settings = SteeringRuntimeSettings(True, choice, declared, 5.0, 0.2, live_list=True)
+        self.settings = Settings(True, choice, declared, backoff_seconds=5.0)
         self.log = RecordedLog()
-        self.steerer = steerer_of(
+        self.metrics = Metrics(version="test", clock=lambda: self.now)
+        context = SteeringContext(
             lambda: self.published,
-            settings=lambda: self.settings,
-            facts=SteeringFacts(
-                find=self.find, node_of=self.node, keeper=self.keeper, pods=None, clock=lambda: self.now
-            ),
-            keeper=self.keeper,
-            poller=self,
-            hold=KubeletRestart(self.checkpoint, clock=lambda: self.now),
-            metrics=Metrics(version="test", clock=lambda: self.now).steering,
-            log=self.log,
+            self.keeper,
+            self,
+            None,
+            SteeringReport(self.log, self.metrics.steering),
             clock=lambda: self.now,
-            box=BreakerBox(),
-            stale_seconds=30.0,
+            times=Times(),
         )
-        self.steerer._running = True
+        self.steerer = SteeringController(
+            context, self.settings, kubelet=self, checkpoint=self.checkpoint, breaker=BreakerBox()
+        )
+        self.steerer.start()
+
+    def reload(self, **changes):
+        """Go on with other settings."""
+        self.settings = replace(self.settings, **changes)
+        self.steerer.reload(self.settings)
+
+    def follow_allocatable(self, *, on):
+        """Nobody else's devices are of interest."""
 
     async def find(self):
         return KnownKubelet(problem="" if self.known else "on purpose", passing=True)
 
-    def node(self, known, _allocatable, steerable):
+    def model(self, known, _allocatable, steerable):
         memory = NoneMemoryPolicy(machine_memory({node: {} for node in NODES}, {}))
         node = KubeletModel(
             NumaTopology(NODES),
@@ -118,7 +125,7 @@ class World:
             memory=memory,
             steerable=steerable,
         )
-        return replace(node, policy=None) if known.problem else node
+        return replace(node, policy=None, problem=known.problem) if known.problem else node
 
     async def live_allocatable(self, *, timeout_seconds):
         # Asked again and again, the kubelet takes its time.
@@ -139,7 +146,7 @@ class World:
                 self.pods[f"p{number}"] = PodUse("default", f"p{number}", (ContainerUse("c"),))
                 self.steerer.active()
                 self.keeper.granted(resource, tuple(ids))
-                await self.steerer.granted(resource, ids, since_seconds=self.now)
+                await self.steerer.deliver_next(resource, ids, since_seconds=self.now)
                 block = DeviceBlock(resource, tuple(ids))
                 self.pods[f"p{number}"] = PodUse("default", f"p{number}", (ContainerUse("c", (block,)),))
             case "pod":
@@ -164,16 +171,16 @@ class World:
                 self.known = not self.known
                 self.steerer.kubelet_lost()
             case "off":
-                self.settings = replace(self.settings, on=not self.settings.on)
+                self.reload(on=not self.settings.on)
             case "list" if self.answers:
                 await self.live(timeout_seconds=1)
             case "wait":
                 self.now += (0.05, 0.4, 1.1, 7.0, 40.0)[number % 5]
-        await self.steerer._look()
+        await self.steerer.look()
 
     def check(self):
         """What is published is what is decided, and nothing where the state is not known."""
-        status = self.steerer.status()
+        status = self.steerer.status
         withheld = {resource: one.withheld for resource, one in self.published.items() if one.withheld}
         assert withheld == dict(status.decision.withheld)
         reasons = {one.reason.value for one in status.decision.refusals}
@@ -237,8 +244,33 @@ async def test_a_kubelet_that_starts_while_the_one_before_is_asked_is_no_unknown
             world.steerer.kubelet_lost()
         return await find()
 
-    world.steerer._facts._find = find_while_it_restarts
+    world.find = find_while_it_restarts
     await world.step("list", 0)
-    reasons = {one.reason.value for one in world.steerer.status().decision.refusals}
+    reasons = {one.reason.value for one in world.steerer.status.decision.refusals}
     assert (lost, reasons) == ([world.now], {"kubelet-just-started"})
     assert world.log.events("steering") == []
+
+
+async def test_a_look_at_the_kubelets_configuration_that_fails_is_repeated_soon():
+    """One exception is not a reason to expose everything for a quarter of an hour."""
+    world = World()
+    find, asked = world.find, []
+
+    async def fail():
+        asked.append(world.now)
+        raise RuntimeError("on purpose")
+
+    world.find = fail
+    for what, number in [("list", 0), ("wait", 2), ("list", 0), ("wait", 3), ("list", 0)]:
+        await world.step(what, number)
+        (refusal,) = world.steerer.status.decision.refusals
+        assert refusal.reason.value == "policy-unknown"
+        assert "RuntimeError('on purpose')" in refusal.what
+        world.check()
+    assert len(asked) == 3
+    assert len(world.log.troubles) == 1
+    assert 'numaplace_steering_failures_total{reason="error"} 3.0' in world.metrics.render()[0].decode()
+    world.find = find
+    for what, number in [("wait", 3), ("list", 0), ("grant", 0)]:
+        await world.step(what, number)
+    assert world.published[GPU].withheld == {0}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from numaplace.daemon.steering.times import Times
 from numaplace.model.names import DeviceId
 from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
 from test_steerer_histories import DEVICES, GPU, VF, World
@@ -62,63 +62,72 @@ async def until_held_up(task):
 
 
 def reasons(world):
-    return {one.reason.value for one in world.steerer.status().decision.refusals}
+    return {one.reason.value for one in world.steerer.status.decision.refusals}
 
 
-@pytest.mark.parametrize("during", ["list", "configuration"])
-async def test_switched_off_while_something_is_asked_for(world, during):
+@pytest.fixture
+async def unknown():
+    """The same node, whose kubelet does not say how it is configured; it is about to be asked again."""
+    made = World(known=False)
+    for what, number in AT_REST:
+        await made.step(what, number)
+    assert made.published[GPU].withheld == set()
+    made.known = True
+    made.now += Times().lookup_retry_seconds
+    await made.live(timeout_seconds=1)
+    return made
+
+
+async def test_switched_off_while_a_list_is_asked_for(world):
     """From then on nothing is withheld, not for a moment."""
-    live, find = world.live, world.find
-
-    def reload():
-        world.settings = replace(world.settings, on=False)
-        world.steerer.reset()
+    live = world.live
 
     async def listed(*, timeout_seconds):
-        reload()
+        world.reload(on=False)
         await live(timeout_seconds=timeout_seconds)
 
+    world.live = listed
+    world.steerer.active()
+    world.now += 1.1
+    await switched_off_in_a_look(world)
+
+
+async def test_switched_off_while_the_configuration_is_asked_for(unknown):
+    find = unknown.find
+
     async def found():
-        reload()
+        unknown.reload(on=False)
         return await find()
 
-    if during == "list":
-        world.live = listed
-        world.steerer.reset()
-        world.steerer._pace.expect()
-    else:
-        world.steerer._facts._find = found
-        world.steerer._facts._asked_at = None
-    world.now += 1
+    unknown.find = found
+    await switched_off_in_a_look(unknown)
+
+
+async def switched_off_in_a_look(world):
     sent = published_from_now(world)
-    await world.steerer._look()
+    await world.steerer.look()
     assert not world.settings.on
     assert not [withheld for on, withheld in sent if withheld and not on]
 
 
-async def test_switched_on_while_the_configuration_is_asked_for(world):
+async def test_switched_on_while_the_configuration_is_asked_for(unknown):
     """Nothing else has to happen for it to be decided on."""
-    find, on = world.find, world.settings
-    world.settings = replace(on, on=False)
-    world.steerer.reset()
-    await world.steerer._look()
+    find = unknown.find
+    unknown.reload(on=False)
 
     async def found():
-        world.settings = on
-        world.steerer.reset()
+        unknown.reload(on=True)
         return await find()
 
-    world.steerer._facts._find = found
-    world.steerer._facts._asked_at = None
-    await world.live(timeout_seconds=1)
-    await world.steerer._look()
-    assert world.published[GPU].withheld == {0}
+    unknown.find = found
+    await unknown.steerer.look()
+    assert unknown.published[GPU].withheld == {0}
 
 
 async def test_a_failure_is_not_over_because_an_older_list_was_taken(world):
     world.steerer.reset()
     go = delivery_held_up(world)
-    look = asyncio.create_task(world.steerer._look())
+    look = asyncio.create_task(world.steerer.look())
     await until_held_up(look)
     assert world.steerer.lost_alignment(GPU)
     go.set()
@@ -136,15 +145,15 @@ async def test_an_allocate_that_is_given_up_leaves_what_is_said(world):
     world.now += 0.001
     await world.live(timeout_seconds=1)
     go = delivery_held_up(world)
-    call = asyncio.create_task(world.steerer.granted(VF, ids, since_seconds=world.now))
+    call = asyncio.create_task(world.steerer.deliver_next(VF, ids, since_seconds=world.now))
     await until_held_up(call)
-    assert world.steerer.status().decision.withheld == {VF: {0}}
+    assert world.steerer.status.decision.withheld == {VF: {0}}
     call.cancel()
     await asyncio.wait({call})
     assert call.cancelled()
     world.check()
     go.set()
-    await world.steerer._look()
+    await world.steerer.look()
     world.check()
 
 
@@ -165,26 +174,26 @@ async def test_devices_of_an_admission_that_failed_may_be_free(quiet):
     world.pods["old"] = PodUse("default", "old", (ContainerUse("c", (DeviceBlock(GPU, used),)),))
     await world.live(timeout_seconds=1)
     ids = failed(world, "p", VF, DEVICES[VF][0].id)
-    await world.steerer.granted(VF, ids, since_seconds=world.now)
+    await world.steerer.deliver_next(VF, ids, since_seconds=world.now)
     del world.pods["p"]
     if quiet:
         for _ in range(3):
             world.now += 1.1
             await world.live(timeout_seconds=1)
-            await world.steerer._look()
+            await world.steerer.look()
     else:
         world.now += 0.01
         device = DeviceId(DEVICES[GPU][3].id)
         world.steerer.active()
         world.pods["next"] = PodUse("default", "next", (ContainerUse("c"),))
         world.keeper.granted(GPU, (device,))
-        await world.steerer.granted(GPU, {device}, since_seconds=world.now)
+        await world.steerer.deliver_next(GPU, {device}, since_seconds=world.now)
     assert {one.withheld for one in world.published.values()} == {frozenset()}
-    (refusal,) = world.steerer.status().decision.refusals
+    (refusal,) = world.steerer.status.decision.refusals
     assert refusal.what == f"the kubelet may hold 1 {VF} for somebody that it does not list"
     for _ in range(3):
         world.now += 16
         await world.live(timeout_seconds=1)
-        await world.steerer._look()
+        await world.steerer.look()
     assert world.published[GPU].withheld == {0}, "it is as if nothing had been"
     world.check()

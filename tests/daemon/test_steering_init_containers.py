@@ -5,10 +5,21 @@ from __future__ import annotations
 import pytest
 from daemon_site import GPU, VF, until
 from numaplace.cluster.fake import FakeApiServer
+from numaplace.daemon.steering.times import Times
 from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator import ContainerSpec, PodSpec
 from numaplace.managers.admission import Scope
-from steering_site import GIB, hidden, home, placed, quiet, steered, steering, steering_site
+from steering_site import (
+    GIB,
+    hidden,
+    home,
+    placed,
+    quiet,
+    quiet_lists,
+    steered,
+    steering,
+    steering_site,
+)
 from test_daemon_cluster import NODE, env_of
 from test_daemon_steering_trouble import write_checkpoint
 
@@ -60,17 +71,21 @@ async def kept_by_an_init_container(site):
     write_checkpoint(site, *held)
 
 
+def whys(served):
+    return [one.what for one in served.node.steering_status().decision.refusals]
+
+
 ONE_GPU = {"requests": [{GPU: 1, "cpu": 1, "memory": "1Gi"}]}
 
 
-async def test_devices_that_init_containers_keep_are_not_free_after_a_daemon_restart(root, monkeypatch):
-    monkeypatch.setattr("numaplace.daemon.steering.kubelet_restart.LONGEST_SECONDS", 1.0)
+async def test_devices_that_init_containers_keep_are_not_free_after_a_daemon_restart(root):
     site = steering_site(root)
     async with site.kubelet:
         async with steered(site, steering={"mode": "off"}):
             await kept_by_an_init_container(site)
-        async with site.serving(**steering(site, steering=ONE_GPU)) as served:
-            await until(lambda: served.node._steerer._standstill._hold.since_seconds is None)
+        times = Times(restart_seconds=1.0)
+        async with site.serving(times=times, **steering(site, steering=ONE_GPU)) as served:
+            await until(lambda: "kubelet may hold" in "".join(whys(served)))
             made = [await placed(site, f"p{number}", {GPU: 1}, cpus=1, gib=1) for number in range(5)]
             assert [one.admitted for one in made] == [True] * 5
             await quiet_lists(served)
@@ -94,10 +109,6 @@ async def test_devices_that_init_containers_keep_are_not_free_when_their_grant_i
         await quiet_lists(served)
         made = [await placed(site, f"p{number}", {GPU: 1}, cpus=1, gib=1) for number in range(5)]
         assert [one.admitted for one in made] == [True] * 5
-
-
-async def quiet_lists(served):
-    await until(lambda: served.node._steerer._pace.quiet, "Lists without a change")
 
 
 async def test_an_init_container_that_takes_cpus_before_its_app_asks_for_devices(root):

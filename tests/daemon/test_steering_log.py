@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from daemon_site import RecordedLog
-from numaplace.daemon.steering.log import Passing, SteeringLog
+from numaplace.daemon.steering.report import Passing, SteeringReport
 from numaplace.metrics.labels import SteeringFailure
+from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import ResourceName
 from numaplace.steering.decision import Reason, Refusal, SteeringDecision
 
@@ -17,7 +18,7 @@ def refused(*reasons, what=""):
 
 def test_only_a_change_of_lasting_reasons_is_told():
     recorded = RecordedLog()
-    log = SteeringLog(recorded)
+    log = SteeringReport(recorded, Metrics(version="test", clock=float).steering)
     steers = SteeringDecision(withheld={GPU: frozenset({0})})
     for decision in (
         refused(Reason.STATE_UNKNOWN, what=Passing.NO_LIST),
@@ -34,7 +35,7 @@ def test_only_a_change_of_lasting_reasons_is_told():
         refused(Reason.POLICY_UNKNOWN, what="it is not known"),
         refused(Reason.POLICY_UNKNOWN, what="it is not known"),
     ):
-        log.decided(decision)
+        log.in_force(decision)
     assert [(line["withheld"], bool(line["why"])) for line in recorded.events("steering")] == [
         ({}, True),
         ({GPU: [0]}, False),
@@ -44,7 +45,7 @@ def test_only_a_change_of_lasting_reasons_is_told():
 
 def test_a_failure_is_told_once_and_so_is_its_end():
     recorded = RecordedLog()
-    log = SteeringLog(recorded)
+    log = SteeringReport(recorded, Metrics(version="test", clock=float).steering)
     for _ in range(3):
         log.failed(SteeringFailure.NO_LIST, "no List", None)
     assert len(recorded.troubles) == 1

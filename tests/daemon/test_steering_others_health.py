@@ -5,8 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from numaplace.daemon.steering.requests import SteeringFacts
-from numaplace.daemon.steering.settings import SteeringRuntimeSettings
+from numaplace.daemon.steering.context import SteeringContext
+from numaplace.daemon.steering.requests import PossibleRequests
+from numaplace.daemon.steering.settings import Settings
+from numaplace.daemon.steering.times import Times
 from numaplace.engine.options import PolicyName
 from numaplace.managers.cpu.policy import NoneCpuPolicy
 from numaplace.managers.memory.machine import machine_memory
@@ -24,7 +26,7 @@ NODES = (0, 1)
 
 
 def followed(*declared, policy=PolicyName.BEST_EFFORT, seen=(), registered=(GPU, NIC)):
-    """Return the resources whose health is followed."""
+    """Return whether the health of other plugins' devices is followed."""
     told = []
     devices = tuple(
         DeviceBlock(resource, frozenset({DeviceId(f"{resource}-{node}")}), (node,))
@@ -36,37 +38,37 @@ def followed(*declared, policy=PolicyName.BEST_EFFORT, seen=(), registered=(GPU,
         for number, at in enumerate(seen)
     )
     observation = Observation(pods, Allocatable(devices=devices), 1.0)
-    facts = SteeringFacts(
-        find=None,
-        node_of=lambda *_: node,
-        keeper=SimpleNamespace(now=SimpleNamespace(observation=observation, moving=frozenset())),
-        pods=None,
+    context = SteeringContext(
+        dict,
+        SimpleNamespace(now=SimpleNamespace(observation=observation, moving=frozenset())),
+        SimpleNamespace(follow_allocatable=lambda *, on: told.append(on)),
+        None,
+        report=None,
         clock=lambda: 2.0,
-        follow_health=told.append,
+        times=Times(),
     )
     memory = NoneMemoryPolicy(machine_memory({node: {} for node in NODES}, {}))
     node = KubeletModel(
         NumaTopology(NODES), policy, cpu=NoneCpuPolicy(), memory=memory, steerable=frozenset({GPU})
     )
-    settings = SteeringRuntimeSettings(True, SteeringSettings(), declared, 5.0, 0.2, live_list=True)
-    facts.requests(node, settings)
-    return set(told[-1])
+    PossibleRequests(context).update(node, Settings(True, SteeringSettings(), declared))
+    return told[-1]
 
 
 def test_it_matters_where_a_request_names_them():
-    assert followed(Request.of({GPU: 1, CPU: 1})) == set()
-    assert followed(Request.of({GPU: 1}), Request.of({GPU: 1, NIC: 1})) == {NIC}
+    assert not followed(Request.of({GPU: 1, CPU: 1}))
+    assert followed(Request.of({GPU: 1}), Request.of({GPU: 1, NIC: 1}))
 
 
 def test_a_plugin_that_registers_late_is_waited_for():
     """Until its devices are seen, a set is right only for a request without them."""
-    assert followed(Request.of({GPU: 1, NIC: 1, CPU: 1}), registered=[GPU]) == {NIC}
+    assert followed(Request.of({GPU: 1, NIC: 1, CPU: 1}), registered=[GPU])
 
 
 def test_it_matters_where_a_request_may_come_that_names_them():
-    assert followed(seen=[0]) == {NIC}
+    assert followed(seen=[0])
 
 
 @pytest.mark.parametrize("policy", [PolicyName.NONE, None])
 def test_it_matters_not_where_nothing_is_decided(policy):
-    assert followed(Request.of({GPU: 1, NIC: 1}), policy=policy) == set()
+    assert not followed(Request.of({GPU: 1, NIC: 1}), policy=policy)

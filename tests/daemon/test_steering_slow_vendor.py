@@ -9,7 +9,18 @@ import pytest
 from daemon_site import GPU, VF, pod, until
 from numaplace.engine.options import PolicyName
 from numaplace.kubelet.emulator.admission import Admitter
-from steering_site import hidden, home, placed, published, quiet, reasons, steered, steering_site
+from steering_site import (
+    hidden,
+    home,
+    placed,
+    published,
+    quiet,
+    quiet_lists,
+    reasons,
+    steered,
+    steering_site,
+    withhold,
+)
 
 REQUESTS = {"requests": [{VF: 1, "cpu": 2, "memory": "2Gi"}]}
 
@@ -44,7 +55,7 @@ async def test_a_pod_ends_while_another_ones_vendor_is_slow(root, held_up, polic
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
         site.kubelet._node.end(("default", "p1"))
-        await quiet_lists(served)
+        await quiet_for_a_while(served)
         assert hidden(site, VF) == set()
         go.set()
         assert len(home(site, await coming)) == 1
@@ -78,7 +89,7 @@ async def freed_where_withheld(root, held_up, policy):
 async def test_a_device_becomes_free_where_topology_is_withheld(root, held_up, policy):
     """The kubelet has chosen it before Lists showed that: it stays as it was until it is taken."""
     async with freed_where_withheld(root, held_up, policy) as (site, served, coming, go):
-        await quiet_lists(served)
+        await quiet_for_a_while(served)
         go.set()
         assert len(home(site, await coming)) == 1
         assert not served.count("numaplace_steering_failures_total")
@@ -89,7 +100,7 @@ async def test_a_freed_device_is_hidden_just_after_it_was_chosen(root, held_up, 
     """No slow plugin is needed for that: the list and the pod are on their way at the same time."""
     async with freed_where_withheld(root, held_up, policy) as (site, served, coming, go):
         await served.node._poller.live(timeout_seconds=5)
-        assert await served.node._steerer._exposure.change({VF: frozenset({0})})
+        await withhold(served, {VF: frozenset({0})})
         await until(lambda: sum(not one for one in published(site, VF).values()) == 7)
         go.set()
         assert home(site, await coming) == {0}
@@ -114,15 +125,15 @@ async def test_what_was_hidden_just_after_the_choice_is_shown_again_before_the_q
         monkeypatch.setattr(Admitter, "_prefer", shown_again)
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
-        assert await served.node._steerer._exposure.change({VF: frozenset({0})})
+        await withhold(served, {VF: frozenset({0})})
         await until(lambda: hidden(site, VF) == {0})
         go.set()
         assert home(site, await coming) == {0}
 
 
-async def quiet_lists(served):
+async def quiet_for_a_while(served):
     """Wait until Lists have shown the pods unchanged for a while."""
-    await until(lambda: served.node._steerer._pace.quiet, "Lists without a change")
+    await quiet_lists(served)
     lists = served.count("numaplace_podresources_calls_total", method="List")
     await until(lambda: served.count("numaplace_podresources_calls_total", method="List") > lists + 2)
 
@@ -135,18 +146,13 @@ async def test_a_pod_without_cpus_is_waited_for_only_for_a_while(root, monkeypat
     async with site.kubelet, steered(site, steering=requests, pollInterval="10m") as served:
         for number in range(4):
             await site.kubelet.admit(pod(f"p{number}", {VF: 1}))
-        await quiet_steerer(served)
+        await quiet_lists(served)
         assert hidden(site, VF) == set()
         await site.kubelet.remove(("default", "p1"))
-        served.node._steerer._pace.expect()
-        served.node._steerer.wake()
+        await served.node._poller.live(timeout_seconds=5)
         await until(lambda: reasons(served) == {"admission-under-way"})
         assert hidden(site, VF) == set()
         await until(lambda: hidden(site, VF) == {0})
-
-
-async def quiet_steerer(served):
-    await until(lambda: served.node._steerer._pace.quiet, "rest")
 
 
 async def test_a_set_that_came_under_a_container_is_noticed(root, held_up, monkeypatch):
@@ -160,7 +166,7 @@ async def test_a_set_that_came_under_a_container_is_noticed(root, held_up, monke
         looked, go = held_up()
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
-        assert await served.node._steerer._exposure.change({VF: frozenset({0})})
+        await withhold(served, {VF: frozenset({0})})
         await until(lambda: hidden(site, VF) == {0})
         go.set()
         assert home(site, await coming) == {0}

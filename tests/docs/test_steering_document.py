@@ -14,8 +14,8 @@ from numaplace.cli.console import Console
 from numaplace.cli.main import main
 from numaplace.config.schema import Config, SteeringMode
 from numaplace.daemon.steering.page import SteeringView, steering_document
-from numaplace.daemon.steering.publisher import RECENT_SECONDS
 from numaplace.daemon.steering.status import SteeringStatus
+from numaplace.daemon.steering.times import Times
 from numaplace.doctor.checks.steering import LASTING
 from numaplace.kubelet.config.model import MOST_NUMA_NODES
 from numaplace.prediction.request import REMEMBERED_REQUESTS
@@ -57,7 +57,7 @@ def test_doctor_says_what_to_do_where_the_document_does() -> None:
     [
         f"the last {REMEMBERED_REQUESTS} different ones",
         f"or for {GRANT_GRACE_SECONDS:.0f} seconds",
-        f"within the last {RECENT_SECONDS:.0f} seconds",
+        f"within the last {Times().blame_seconds:.0f} seconds",
         f"more than {MOST_NUMA_NODES} NUMA nodes",
         f"`deadline` ({Config().deadline_seconds} s)",
         "more than a few thousand predictions",

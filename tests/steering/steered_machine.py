@@ -19,7 +19,7 @@ from numaplace.state.attribution import NO_SPECS, Specs, attribute
 from numaplace.state.list_change import ListChange
 from numaplace.state.snapshot import Snapshot, build_snapshot
 from numaplace.steering.choose import SteeringSettings
-from numaplace.steering.triggers import Decided, GrantSeen, RequestsInForce, grant_decision, settled_decision
+from numaplace.steering.triggers import Decided, GrantSeen, RequestsInForce, decision_at_rest, grant_decision
 from steering_machine import Hardware, Machine
 
 
@@ -97,7 +97,7 @@ class SteeredMachine(Machine):
         """Decide with nothing under admission."""
         snapshot = self._seen()
         self._take(
-            settled_decision(self.node, snapshot, requests=self.requests, settings=self.settings),
+            decision_at_rest(self.node, snapshot, requests=self.requests, settings=self.settings),
             in_flight={},
         )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.model.names import ResourceName
-from numaplace.steering.breaker import Breaker
 from numaplace.steering.withheld import first_step
 
 NODES = frozenset(range(4))
@@ -43,12 +43,12 @@ def in_common(withheld):
 
 @given(st.floats(0, 1e6), st.floats(0.1, 1e4), st.floats(0, 2e4))
 def test_the_breaker_is_open_for_the_back_off(now, backoff, later):
-    closed = Breaker()
-    assert closed.left_seconds(now) is None
-    opened = closed.tripped(now_seconds=now, backoff_seconds=backoff)
-    left = opened.left_seconds(now + later)
+    breaker = BreakerBox()
+    assert breaker.left_seconds(now) is None
+    breaker.trip(("default", "p"), until_seconds=now + backoff)
+    left = breaker.left_seconds(now + later)
     assert (left is None) == (now + later >= now + backoff)
-    assert opened.trips == 1
-    again = opened.tripped(now_seconds=now + later, backoff_seconds=backoff)
-    assert again.trips == 2
-    assert again.left_seconds(now + later) is not None
+    assert (breaker.trips, breaker.pod) == (1, "default/p")
+    breaker.trip(("default", "p"), until_seconds=now + later + backoff)
+    assert breaker.trips == 2
+    assert breaker.left_seconds(now + later) is not None

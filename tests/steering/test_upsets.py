@@ -7,7 +7,7 @@ from numaplace.engine.options import PolicyName
 from numaplace.managers.device_manager import ContainerKind, PodUid
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, MEMORY
-from numaplace.steering.admission.announced import upsets
+from numaplace.steering.admission.announced import invalidates
 from steering_machine import GIB, GPU, NIC, Hardware, Machine, per_node, request
 
 DEVICES = {GPU: per_node(4, 4), NIC: per_node(1, 0)}
@@ -35,7 +35,7 @@ def outcomes(hardware, one):
 
 
 def gives_up(hardware, one):
-    return upsets(
+    return invalidates(
         [one],
         hardware.steering_node(),
         Machine(hardware).state(),

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
-from numaplace.config.schema import Config
+from numaplace.config.schema import Config, SteeringMode
 from numaplace.daemon.cluster.part import ClusterPart, cluster_part
 from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.preference.decider import Decider, DecisionSettings
@@ -18,11 +18,14 @@ from numaplace.daemon.runtime.http import Pages, serve_http
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.runtime.supervise import supervise
 from numaplace.daemon.runtime.trouble_log import OutageLog
-from numaplace.daemon.steering.build import make_steerer
+from numaplace.daemon.steering.build import make_steering
+from numaplace.daemon.steering.context import SteeringContext
 from numaplace.daemon.steering.page import steering_document, steering_view
-from numaplace.daemon.steering.settings import steer_settings
+from numaplace.daemon.steering.report import SteeringReport
+from numaplace.daemon.steering.settings import Settings
 from numaplace.daemon.steering.status import SteeringStatus
 from numaplace.daemon.steering.suspension import BreakerBox
+from numaplace.daemon.steering.times import Times
 from numaplace.devices.host import read_topology
 from numaplace.devices.scan import Source
 from numaplace.kubelet.plugin.watch import SocketWatch
@@ -41,7 +44,8 @@ class Node:
 
     ``InputError`` from the constructor, from ``running`` and from ``apply`` leaves nothing half-done.
     ``env`` says where the API server is, and who we are; without it, it is not used. ``box`` holds steering's
-    circuit breaker, which outlives a node. ``port`` is that of the HTTP pages while they are served.
+    circuit breaker, which outlives a node, ``times`` how long it waits. ``port`` is that of the HTTP pages
+    while they are served.
     """
 
     def __init__(
@@ -53,13 +57,13 @@ class Node:
         clock: Callable[[], float],
         env: Mapping[str, str] | None = None,
         box: BreakerBox | None = None,
+        times: Times | None = None,
     ) -> None:
         self._config = config
         self._metrics = metrics
         self._log = log
         self._clock = clock
         self._settings: Mapping[ResourceName, DecisionSettings] = settings_of(config)
-        self._steer_settings = steer_settings(config)
         self._resources: dict[ResourceName, RunningResource] = {}
         self._serving = False
         self._keeper = NodeStateHolder(read_topology(config.host.sysfs), clock=clock)
@@ -82,20 +86,22 @@ class Node:
             metrics=metrics,
             log=log,
             clock=clock,
-            kubelet=lambda: self._steerer.kubelet_node(),
+            kubelet=lambda: self._steerer.kubelet_model,
             cluster=self._cluster,
         )
-        self._steerer = make_steerer(
+        self._steerer = make_steering(
             config,
-            resources=self._services,
-            settings=lambda: self._steer_settings,
-            keeper=self._keeper,
-            poller=self._poller,
+            SteeringContext(
+                self._services,
+                self._keeper,
+                self._poller,
+                self._cluster,
+                SteeringReport(log, metrics.steering),
+                clock,
+                times or Times(),
+            ),
             cluster=self._cluster,
-            metrics=metrics,
-            log=log,
-            clock=clock,
-            box=box or BreakerBox(),
+            breaker=box or BreakerBox(),
         )
         self._first = self._prepared(new_sources(config), kept={})
         self.port: int | None = None
@@ -137,12 +143,11 @@ class Node:
         prepared = self._prepared(sources, kept=kept)
         await self._stop((*gone, *replaced))
         self._config, self._settings = config, settings_of(config)
-        self._steer_settings = steer_settings(config)
         for name in gone:
             self._keeper.set_devices(name, None)
             self._metrics.forget(name)
         self._start(prepared)
-        self._steerer.reset()
+        self._steerer.reload(Settings.of(config))
         if gone:
             self._poller.refresh_allocatable()
         return True
@@ -192,7 +197,7 @@ class Node:
 
     def steering_status(self) -> SteeringStatus | None:
         """Return what steering does now; ``None`` where it is switched off."""
-        return self._steerer.status() if self._steer_settings.on else None
+        return None if self._config.steering.mode is SteeringMode.OFF else self._steerer.status
 
     def _supervised(self, task: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         return asyncio.create_task(
@@ -212,7 +217,7 @@ class Node:
 
     def _steered(self, resource: ResourceName, ids: Collection[DeviceId], mask: int) -> str:
         """Return what steering did about devices on the NUMA nodes of ``mask``; empty: nothing."""
-        stock = self._steerer.steered(resource, ids)
+        stock = self._steerer.without_steering(resource, ids)
         if stock is None or resource not in self._settings:
             return ""
         return steered_text(mask, instead_of=stock, strategy=self._settings[resource].options.strategy)

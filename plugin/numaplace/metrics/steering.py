@@ -46,26 +46,26 @@ class SteeringMetrics:
             "steering_breaker_trips", "Pods refused while topology was withheld."
         ).at()
 
-    def decided(self, decision: SteeringDecision, *, duration_seconds: float) -> None:
+    def count_decision(self, decision: SteeringDecision, *, duration_seconds: float) -> None:
         """Count a decision: once for what is withheld, once for each reason why more is not."""
         reasons = {str(one.reason) for one in decision.refusals}
         for outcome in sorted(reasons | {STEERS} if decision.steers else reasons):
             self._decisions.at(outcome).inc()
         self._durations.at().observe(duration_seconds)
 
-    def sent(self, resource: ResourceName) -> None:
+    def count_list(self, resource: ResourceName) -> None:
         """Count a list that was sent for steering."""
         self._lists.at(resource).inc()
 
-    def granted(self, resource: ResourceName, effect: SteeredEffect) -> None:
+    def count_grant(self, resource: ResourceName, effect: SteeredEffect) -> None:
         """Count a grant and what steering did to it."""
         self._grants.at(resource, effect).inc()
 
-    def failed(self, reason: SteeringFailure) -> None:
+    def count_failure(self, reason: SteeringFailure) -> None:
         """Count that everything was exposed."""
         self._failures.at(reason).inc()
 
-    def tripped(self) -> None:
+    def count_trip(self) -> None:
         """Count that the circuit breaker opened."""
         self._trips.inc()
 

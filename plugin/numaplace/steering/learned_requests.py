@@ -16,7 +16,7 @@ from numaplace.prediction.request import REMEMBERED_REQUESTS, Request, seen_requ
 
 @dataclass(frozen=True, slots=True)
 class LearnedRequests:
-    """The distinct requests of the last pods, newest last. ``observed`` gives the next value, or itself.
+    """The distinct requests of the last pods, newest last. ``with_pods`` gives the next value, or itself.
 
     A value is for one node: with another ``KubeletModel`` the same pods may have other requests.
     """
@@ -24,7 +24,7 @@ class LearnedRequests:
     requests: tuple[Request, ...] = ()
     _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
 
-    def observed(
+    def with_pods(
         self,
         pods: Sequence[PodUse],
         *,

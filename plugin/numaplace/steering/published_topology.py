@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from numaplace.model.device import Device
-from numaplace.model.names import DeviceId
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.podresources import Allocatable
 
 
 def published_nodes(device: Device, *, in_use: bool, withheld: AbstractSet[int]) -> tuple[int, ...]:
@@ -60,3 +61,16 @@ def published(
         id_: published_nodes(device, in_use=id_ in in_use, withheld=withheld)
         for id_, device in devices.items()
     }
+
+
+def is_reported(resource: ResourceName, devices: Iterable[Device], allocatable: Allocatable) -> bool:
+    """Return whether the kubelet has the devices with these NUMA nodes. It reports no unhealthy ones."""
+    reported: dict[DeviceId, set[int]] = {}
+    for block in allocatable.devices:
+        if block.resource == resource:
+            for one in block.ids:
+                reported.setdefault(one, set()).update(block.nodes)
+    healthy = {device.id: set(device.nodes) for device in devices if device.healthy}
+    if healthy and not reported:
+        return False
+    return all(reported.get(one, nodes) == nodes for one, nodes in healthy.items())

@@ -62,7 +62,7 @@ def refused(reason: Reason, what: str = "") -> Decided:
     return Decided(SteeringDecision(refusals=(Refusal(reason, what=what),)))
 
 
-def settled_decision(
+def decision_at_rest(
     node: KubeletModel, snapshot: Snapshot, *, requests: RequestsInForce, settings: SteeringSettings
 ) -> Decided:
     """Decide where nothing is under admission."""

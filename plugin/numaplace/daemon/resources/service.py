@@ -13,7 +13,6 @@ from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.preference.decider import Decider, DecisionSettings, PreferredRequest
 from numaplace.daemon.resources.change_watch import ChangeWatch
 from numaplace.daemon.runtime.logs import EventLog
-from numaplace.daemon.steering.confirmation import is_shown
 from numaplace.devices.inventory import Inventory, InventoryChange
 from numaplace.devices.scan import LeftOut, Scan, Source
 from numaplace.errors import PeerError
@@ -24,7 +23,7 @@ from numaplace.model.names import DeviceId, ResourceName, Strategy
 from numaplace.model.podresources import Allocatable
 from numaplace.placement.index import index_devices
 from numaplace.steering.hidden_devices import LOOK_SECONDS, HiddenDevices
-from numaplace.steering.published_topology import published_nodes
+from numaplace.steering.published_topology import is_reported, published_nodes
 
 SETTLE_SECONDS = 2.0
 """Time to the next look when a device has changed and the change is not believed yet."""
@@ -41,7 +40,7 @@ class Steering(Protocol):
         """Note that a container is under admission."""
         ...
 
-    async def granted(
+    async def deliver_next(
         self, resource: ResourceName, ids: Collection[DeviceId], *, since_seconds: float
     ) -> None:
         """Have the next list delivered before Allocate is answered; raises nothing."""
@@ -162,7 +161,7 @@ class ResourceService:
             raise PeerError(f"unknown device ids: {', '.join(missing)}", code="NOT_FOUND")
         edits = combine(device.edits for device in devices if device is not None)
         since_seconds = self._keeper.granted(self._resource, ids)
-        await self._steering.granted(self._resource, ids, since_seconds=since_seconds)
+        await self._steering.deliver_next(self._resource, ids, since_seconds=since_seconds)
         return edits
 
     @property
@@ -192,7 +191,9 @@ class ResourceService:
 
     def shown_by(self, allocatable: Allocatable) -> bool:
         """Return whether the kubelet reports the devices as they are published, or follows none."""
-        return not self._board.followed or is_shown(self._resource, self._board.current.devices, allocatable)
+        return not self._board.followed or is_reported(
+            self._resource, self._board.current.devices, allocatable
+        )
 
     def withheld_per_node(self) -> Mapping[int, int]:
         """Return how many devices of each NUMA node are published without topology now."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
+from numaplace.daemon.steering.context import SteeringContext
 from numaplace.daemon.steering.quiescence import Quiescence
-from numaplace.daemon.steering.requests import SteeringFacts
-from numaplace.daemon.steering.settings import SteeringRuntimeSettings
+from numaplace.daemon.steering.settings import Settings
 from numaplace.managers.pod import Pod
 from numaplace.model.names import IdsByResource, PodKey
 from numaplace.prediction.model import KubeletModel
-from numaplace.state.attribution import Specs
-from numaplace.state.node_state import NodeState
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.admission.init_containers import why_unknown
 from numaplace.steering.choose import choose
-from numaplace.steering.triggers import Decided, RequestsInForce, settled_decision
+from numaplace.steering.triggers import Decided, RequestsInForce, decision_at_rest
 from numaplace.steering.withheld import WithheldSet, first_step
 
 
@@ -30,44 +27,46 @@ class AtRest:
 
     version: int
     unlisted: IdsByResource
-    node: KubeletModel
+    model: KubeletModel
     requests: RequestsInForce
+    settings: Settings
     quiet: bool
     proved: bool
-    settings: SteeringRuntimeSettings
     terminal: frozenset[PodKey]
     coming: tuple[Pod, ...]
 
     @classmethod
     def now(
         cls,
-        state: NodeState,
-        facts: SteeringFacts,
-        pace: Quiescence,
+        context: SteeringContext,
+        quiescence: Quiescence,
         *,
-        node: KubeletModel,
+        model: KubeletModel,
         requests: RequestsInForce,
-        settings: SteeringRuntimeSettings,
+        settings: Settings,
+        coming: tuple[Pod, ...],
     ) -> AtRest:
         """Return the present."""
+        quiet, state = quiescence.quiet, context.state
         return cls(
             version=state.version,
-            unlisted=state.unshown() if pace.quiet else state.unlisted,
-            node=node,
+            unlisted=state.unshown() if quiet else state.unlisted,
+            model=model,
             requests=requests,
-            quiet=pace.quiet,
-            proved=pace.proved,
             settings=settings,
-            terminal=frozenset(facts.specs.terminal),
-            coming=facts.coming(),
+            quiet=quiet,
+            proved=quiescence.proved,
+            terminal=frozenset(context.specs.terminal),
+            coming=coming,
         )
 
-    def decide(self, snapshot: Snapshot, *, specs: Specs, moving: Collection[PodKey]) -> Decided:
-        """Return the decision; ``moving`` pods may still be under admission."""
-        unseen = why_unknown(snapshot, self.node, unlisted=self.unlisted, specs=specs, but=moving)
-        if unseen is not None:
-            return Decided(choose(self.node, unseen, (), settings=self.settings.choice))
-        return settled_decision(self.node, snapshot, requests=self.requests, settings=self.settings.choice)
+    def decide(self, snapshot: Snapshot, context: SteeringContext) -> Decided:
+        """Return the decision. Pods that are ``moving`` may still be under admission."""
+        specs, moving, choice = context.specs, context.state.moving, self.settings.choice
+        unknown = why_unknown(snapshot, self.model, unlisted=self.unlisted, specs=specs, but=moving)
+        if unknown is not None:
+            return Decided(choose(self.model, unknown, (), settings=choice))
+        return decision_at_rest(self.model, snapshot, requests=self.requests, settings=choice)
 
     def may_follow(self, now: WithheldSet, following: WithheldSet) -> bool:
         """Return whether the set in force may be changed: anything newly withheld needs the proof."""

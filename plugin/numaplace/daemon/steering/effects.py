@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from numaplace.model.names import DeviceId, ResourceName
@@ -23,7 +23,7 @@ class InForce:
     """A decision in force, and what it was made from: the state that the admission after it finds."""
 
     decision: SteeringDecision
-    node: KubeletModel
+    model: KubeletModel
     state: SteeringState
 
 
@@ -33,28 +33,27 @@ class SteeredGrants:
     def __init__(self) -> None:
         self._found: OrderedDict[Granted, WithoutSteering | None] = OrderedDict()
 
-    def forget(self, resource: ResourceName, ids: Collection[DeviceId]) -> None:
-        """Forget an earlier grant of these devices: they are granted anew."""
-        self._found.pop((resource, frozenset(ids)), None)
+    def granted_anew(self, granted: Granted) -> None:
+        """Drop an earlier grant of these devices."""
+        self._found.pop(granted, None)
 
-    def note(
-        self, resource: ResourceName, ids: Collection[DeviceId], *, mask: int, basis: InForce
-    ) -> WithoutSteering | None:
-        """Remember a grant on the NUMA nodes of ``mask``; return ``stock`` of it."""
-        stock = stock_of(resource, len(ids), mask=mask, basis=basis)
-        key = (resource, frozenset(ids))
-        self._found[key] = stock
-        self._found.move_to_end(key)
+    def note(self, granted: Granted, *, mask: int, basis: InForce) -> WithoutSteering | None:
+        """Remember a grant on the NUMA nodes of ``mask``; return ``without_steering`` of it."""
+        found = without_steering(granted[0], len(granted[1]), mask=mask, basis=basis)
+        self._found[granted] = found
+        self._found.move_to_end(granted)
         if len(self._found) > MAX_REMEMBERED:
             self._found.popitem(last=False)
-        return stock
+        return found
 
-    def stock(self, resource: ResourceName, ids: Collection[DeviceId]) -> WithoutSteering | None:
+    def without_steering(self, granted: Granted) -> WithoutSteering | None:
         """Return where the kubelet would have placed it without steering, if that is elsewhere."""
-        return self._found.get((resource, frozenset(ids)))
+        return self._found.get(granted)
 
 
-def stock_of(resource: ResourceName, count: int, *, mask: int, basis: InForce) -> WithoutSteering | None:
+def without_steering(
+    resource: ResourceName, count: int, *, mask: int, basis: InForce
+) -> WithoutSteering | None:
     """Return where the grant would be without steering, if that is on other NUMA nodes.
 
     That is the prediction for the known request that asks for as many, and was predicted to be there; with
@@ -73,7 +72,7 @@ def stock_of(resource: ResourceName, count: int, *, mask: int, basis: InForce) -
     elif basis.decision.requests:
         return None
     else:
-        stock = predict(basis.node, basis.state, Request.of({resource: count}))
+        stock = predict(basis.model, basis.state, Request.of({resource: count}))
     if not mask or not stock.admitted or stock.mask is None or not mask & ~stock.mask:
         return None
     return WithoutSteering(stock.mask, scores)

@@ -1,26 +1,142 @@
-"""Where the configuration of this node's kubelet is found: its file, or configz through the API server."""
+"""The configuration of this node's kubelet: its file, or configz through the API server."""
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import Protocol
 
 from numaplace.config.schema import Config
 from numaplace.daemon.cluster.part import ClusterPart
+from numaplace.daemon.steering.context import SteeringContext
+from numaplace.devices.cpu_topology import read_cpu_topology
 from numaplace.errors import PeerError
 from numaplace.kubelet.config.model import KnownKubelet, steering_node
 from numaplace.kubelet.config.read import look_at_kubelet, settings_of
 from numaplace.kubelet.plugin.watch import KUBELET_SOCKET
-
-__all__ = ["KnownKubelet", "find_kubelet", "steering_node"]
+from numaplace.managers.cpu.topology import CpuTopology
+from numaplace.model.names import ResourceName
+from numaplace.model.podresources import Allocatable, MemoryBlock
+from numaplace.model.topology import NumaTopology
+from numaplace.prediction.model import KubeletModel
 
 CONFIGZ_SECONDS = 10.0
+NOT_ASKED = KnownKubelet(problem="it has not been asked for yet")
 
 _REFUSED = ("401", "403")
 
+_Compute = tuple[frozenset[int], tuple[MemoryBlock, ...]]
+
+
+class KubeletSource(Protocol):
+    """Where a kubelet's configuration is found."""
+
+    async def find(self) -> KnownKubelet:
+        """Look it up."""
+        ...
+
+    def model(
+        self, known: KnownKubelet, allocatable: Allocatable, steerable: frozenset[ResourceName]
+    ) -> KubeletModel:
+        """Return the kubelet for steering."""
+        ...
+
+
+class KubeletProbe:
+    """Asks for the configuration, and keeps it until another kubelet may have started."""
+
+    def __init__(self, source: KubeletSource, context: SteeringContext) -> None:
+        self._source = source
+        self._context = context
+        self._times = context.times
+        self._asked_at: float | None = None
+        self._kubelets = 0
+        self._failures = 0
+        self._model: tuple[KnownKubelet, _Compute, frozenset[ResourceName], KubeletModel] | None = None
+        self.known = NOT_ASKED
+
+    def kubelet_lost(self) -> None:
+        """Ask again: another kubelet may have started."""
+        self._asked_at = None
+        self._kubelets += 1
+        self.known = NOT_ASKED
+
+    @property
+    def due_seconds(self) -> float | None:
+        """When the configuration has to be asked for; ``None`` when it is known for good."""
+        if self._asked_at is None:
+            return self._context.clock()
+        if self.known.settings is not None:
+            return None
+        times = self._times
+        if self._failures:
+            backoff = times.lookup_first_seconds * 2.0 ** min(self._failures - 1, 30)
+            return self._asked_at + min(backoff, times.lookup_retry_seconds)
+        return self._asked_at + (
+            times.lookup_retry_seconds if self.known.passing else times.lookup_refused_seconds
+        )
+
+    async def ask(self) -> None:
+        """Ask for the configuration, if it is time. An exception is reported; nothing is known then."""
+        due = self.due_seconds
+        if due is None or due > self._context.clock():
+            return
+        kubelet = self._kubelets
+        self._asked_at = self._context.clock()
+        try:
+            known, failures = await self._source.find(), 0
+            self._context.report.looked_up()
+        except Exception as exc:  # noqa: BLE001 - whatever it is, nothing is withheld until it is known
+            known, failures = KnownKubelet(problem=f"the look at it failed: {exc!r}"), self._failures + 1
+            self._context.report.lookup_failed(exc)
+        if kubelet == self._kubelets:
+            self.known, self._failures = known, failures
+
+    @property
+    def model(self) -> KubeletModel:
+        """The kubelet by what is known now; an equal one is the same object."""
+        allocatable, steerable = self._context.allocatable, frozenset(self._context.resources())
+        last = self._model
+        # What is shown of devices changes with each withheld set, and is no part of the model.
+        compute = (allocatable.cpus, allocatable.memory)
+        if last is None or last[0] is not self.known or last[1:3] != (compute, steerable):
+            model = self._source.model(self.known, allocatable, steerable)
+            if last is not None and last[3] == model:
+                model = last[3]
+            last = self._model = (self.known, compute, steerable, model)
+        return last[3]
+
+
+class KubeletOfNode:
+    """Finds the kubelet's configuration, and the CPUs that it sees, as ``config`` says."""
+
+    def __init__(self, config: Config, cluster: ClusterPart | None, topology: NumaTopology) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._topology = topology
+        self._cpus: CpuTopology | None = None
+
+    async def find(self) -> KnownKubelet:
+        """Look at the configuration and the CPUs; a kubelet does so when it starts."""
+        host = self._config.host
+        self._cpus = await asyncio.to_thread(read_cpu_topology, host.sysfs, procfs=host.procfs)
+        return await find_kubelet(self._config, self._cluster)
+
+    def model(
+        self, known: KnownKubelet, allocatable: Allocatable, steerable: frozenset[ResourceName]
+    ) -> KubeletModel:
+        """Return the kubelet for steering."""
+        return steering_node(
+            known,
+            allocatable=allocatable,
+            topology=self._topology,
+            cpu_topology=self._cpus,
+            steerable=steerable,
+        )
+
 
 async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKubelet:
-    """Return what ``kubelet.configFile`` says, or else the node's configz; never raises.
+    """Return what ``kubelet.configFile`` says, or else the node's configz.
 
     A kubelet reads its configuration when it starts: ask again after each restart. A file that was changed
     since then says nothing of the running one.

@@ -1,22 +1,19 @@
-"""The set for the next admission, worked out and delivered while the kubelet waits for Allocate's answer."""
+"""The set for the next admission, worked out while the kubelet waits for Allocate's answer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from numaplace.daemon.node_state import NodeStateHolder
-from numaplace.daemon.steering.effects import InForce, SteeredGrants
-from numaplace.daemon.steering.log import SteeringLog
+from numaplace.daemon.steering.context import SteeringContext
+from numaplace.daemon.steering.effects import Granted, InForce, SteeredGrants
+from numaplace.daemon.steering.kubelet_probe import KubeletProbe
 from numaplace.daemon.steering.publisher import Publisher
-from numaplace.daemon.steering.requests import Steerable, SteeringFacts
-from numaplace.daemon.steering.settings import SteeringRuntimeSettings
+from numaplace.daemon.steering.requests import PossibleRequests
+from numaplace.daemon.steering.settings import Settings
 from numaplace.errors import PeerError
-from numaplace.kubelet.podresources.poller import Poller
-from numaplace.metrics.labels import SteeredEffect, SteeringFailure
-from numaplace.metrics.steering import SteeringMetrics
-from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.metrics.labels import SteeringFailure
+from numaplace.model.names import Strategy
 from numaplace.prediction.model import KubeletModel
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.admission.init_containers import why_unknown
@@ -44,103 +41,88 @@ class NoSetError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class AfterGrant:
+class NextDecision:
     """A decision for the next admission, and what it is for."""
 
     decided: Decided
-    node: KubeletModel
+    model: KubeletModel
     requests: RequestsInForce
 
 
-class GrantFollower:
-    """Decides after a grant that the keeper knows."""
+class NextAdmission:
+    """Decides after a grant that the node's state counts already."""
 
     def __init__(
         self,
+        context: SteeringContext,
         *,
-        keeper: NodeStateHolder,
-        poller: Poller,
-        facts: SteeringFacts,
-        exposure: Publisher,
-        metrics: SteeringMetrics,
-        log: SteeringLog,
-        clock: Callable[[], float],
+        probe: KubeletProbe,
+        requests: PossibleRequests,
+        publisher: Publisher,
     ) -> None:
-        self._keeper = keeper
-        self._poller = poller
-        self._facts = facts
-        self._exposure = exposure
-        self._metrics = metrics
-        self._log = log
-        self._clock = clock
+        self._context = context
+        self._probe = probe
+        self._requests = requests
+        self._publisher = publisher
         self._container_basis: InForce | None = None
         self._steered = SteeredGrants()
 
-    def forget(self, resource: ResourceName, ids: frozenset[DeviceId]) -> None:
-        """Forget what was noted of an earlier grant of these devices."""
-        self._steered.forget(resource, ids)
+    def granted_anew(self, granted: Granted) -> None:
+        """Drop what was noted of an earlier grant of these devices."""
+        self._steered.granted_anew(granted)
 
-    def stock(self, resource: ResourceName, ids: frozenset[DeviceId]) -> WithoutSteering | None:
+    def without_steering(self, granted: Granted) -> WithoutSteering | None:
         """Return where the kubelet would have placed a grant without steering, if that is elsewhere."""
-        return self._steered.stock(resource, ids)
+        return self._steered.without_steering(granted)
 
     async def decide(
-        self,
-        resource: ResourceName,
-        ids: frozenset[DeviceId],
-        *,
-        since_seconds: float,
-        steerable: Steerable,
-        settings: SteeringRuntimeSettings,
-        basis: InForce | None,
-    ) -> AfterGrant:
+        self, granted: Granted, settings: Settings, *, since_seconds: float, basis: InForce | None
+    ) -> NextDecision:
         """Return the decision. ``basis`` is of the set in force. ``NoSetError`` if there is no List in time.
 
         A List sent after ``since_seconds`` shows the pod under admission.
         """
-        withheld = self._exposure.withheld
-        node = self._facts.node(steerable)
+        withheld, model = self._publisher.withheld, self._probe.model
         if not await self._has_list(settings, since_seconds):
-            return AfterGrant(refused(Reason.UNDER_ADMISSION), node, RequestsInForce())
-        specs = self._facts.specs
-        state = self._keeper.now
-        snapshot = state.snapshot(terminal=specs.terminal)
+            return NextDecision(refused(Reason.UNDER_ADMISSION), model, RequestsInForce())
+        context, (resource, ids) = self._context, granted
+        state, specs, snapshot = context.state, context.specs, context.snapshot
         if snapshot is None:
             raise NoSetError(SteeringFailure.NO_LIST, "PodResources has not answered yet")
-        requests = self._facts.requests(node, settings)
+        requests = self._requests.update(model, settings)
         grant = GrantSeen(resource, ids, state.granted_to(resource, len(ids), specs=specs))
-        started = self._clock()
-        unlisted = state.unshown(but=(resource, ids))
-        unseen = why_unknown(snapshot, node, unlisted=unlisted, specs=specs, but=state.moving)
-        if unseen is None:
+        started = context.clock()
+        unlisted = state.unshown(but=granted)
+        unknown = why_unknown(snapshot, model, unlisted=unlisted, specs=specs, but=state.moving)
+        choice = settings.choice
+        if unknown is None:
             decided = grant_decision(
-                node, snapshot, grant, requests=requests, settings=settings.choice, withheld=withheld
+                model, snapshot, grant, requests=requests, settings=choice, withheld=withheld
             )
         else:
-            decided = Decided(choose(node, unseen, (), settings=settings.choice))
-        self._metrics.decided(decided.decision, duration_seconds=self._clock() - started)
-        choice = settings.choice
+            decided = Decided(choose(model, unknown, (), settings=choice))
+        context.report.computed(decided.decision, duration_seconds=context.clock() - started)
         strategy = choice.strategies.get(resource, choice.strategy)
-        self._note_steered(grant, snapshot, basis, strategy=strategy)
-        return AfterGrant(decided, node, requests)
+        self._compare_later(grant, snapshot, basis, strategy=strategy)
+        return NextDecision(decided, model, requests)
 
-    async def _has_list(self, settings: SteeringRuntimeSettings, since_seconds: float) -> bool:
-        seen = self._keeper.now.observation
+    async def _has_list(self, settings: Settings, since_seconds: float) -> bool:
+        seen = self._context.state.observation
         if seen is not None and seen.taken_at_seconds >= since_seconds:
             return True
         if not settings.live_list:
             return False
         try:
-            await self._poller.live(timeout_seconds=settings.deadline_seconds * LIVE_SHARE)
+            await self._context.lists.live(timeout_seconds=settings.deadline_seconds * LIVE_SHARE)
         except PeerError as error:
             what = f"PodResources did not answer during Allocate: {error}"
             raise NoSetError(SteeringFailure.NO_LIST, what) from error
         return True
 
-    def _note_steered(
+    def _compare_later(
         self, grant: GrantSeen, snapshot: Snapshot, basis: InForce | None, *, strategy: Strategy
     ) -> None:
-        """Compare with the stock kubelet, after the answer has left."""
+        """Compare with the kubelet alone, while the next set is being delivered: that goes first."""
         found = possible_holdings_of(snapshot, grant)
         if len(found[0].held) > 1:
             # The Topology Manager looked at the container before its first resource was granted.
@@ -150,12 +132,10 @@ class GrantFollower:
             return
         mask, used = found[-1].mask, basis
 
-        def note() -> None:
-            stock = self._steered.note(grant.resource, grant.ids, mask=mask, basis=used)
-            self._metrics.granted(
-                grant.resource, SteeredEffect.SAME if stock is None else SteeredEffect.CHANGED
+        def compare() -> None:
+            otherwise = self._steered.note((grant.resource, grant.ids), mask=mask, basis=used)
+            self._context.report.grant(
+                grant.resource, grant.ids, mask=mask, otherwise=otherwise, strategy=strategy
             )
-            if stock is not None:
-                self._log.steered(grant.resource, grant.ids, mask=mask, stock=stock, strategy=strategy)
 
-        asyncio.get_running_loop().call_soon(note)
+        asyncio.get_running_loop().call_soon(compare)

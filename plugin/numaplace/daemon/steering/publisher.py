@@ -1,62 +1,36 @@
-"""What is withheld now, over all resources, and how the kubelet learns that it changes."""
+"""What is withheld now, over all resources, and when the kubelet has taken in that it changes.
+
+What ListAndWatch has written is not yet what the kubelet uses: it handles the lists of a resource one by one,
+and ends each with a checkpoint on disk, under the mutex that Allocate and the next admission need too (device
+manager, ``genericDeviceUpdateCallback``). One list is handled by the time that the next pod is looked at.
+With several sent in a short time the kubelet was seen to be some lists behind. So after the second one its
+GetAllocatableResources is asked, which shows the topology of the devices as it has it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Collection
 
-from numaplace.daemon.steering.confirmation import Confirmation, Shown
+from numaplace.daemon.steering.context import SteeringContext
+from numaplace.errors import PeerError
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.steering.withheld import NOTHING, WithheldSet, first_step
 
-DELIVERY_SECONDS = 0.05
-"""A list of some hundred devices is written within one or two milliseconds."""
-
-RECENT_SECONDS = 10.0
-"""How long after its end a withheld set may be the reason of a refusal that the API server tells of."""
-
-
-NO_IDS: frozenset[DeviceId] = frozenset()
-
-
-class PublishedResource(Shown, Protocol):
-    """A resource whose published topology can be shaped (``daemon.resources.service``)."""
-
-    def publish(self, withheld: frozenset[int], *, in_use: frozenset[DeviceId]) -> bool:
-        """Publish under this withheld set; return whether the list is another one now."""
-        ...
-
-    async def delivered(self, timeout_seconds: float) -> bool:
-        """Return once all streams have sent the list; False if the time is up before."""
-        ...
+LISTS_WITHOUT_QUESTION = 1
 
 
 class Publisher:
-    """``resources`` are the ones in service, ``in_use`` the devices that somebody holds.
+    """Of overlapping changes the newest wins: an older one that waits for its delivery goes no further."""
 
-    ``sent`` is told of each list that changed.
-
-    The newest change wins: an older one that still waits for its delivery goes no further.
-    """
-
-    def __init__(
-        self,
-        resources: Callable[[], Mapping[ResourceName, PublishedResource]],
-        *,
-        in_use: Callable[[ResourceName], frozenset[DeviceId]],
-        sent: Callable[[ResourceName], None],
-        confirmation: Confirmation,
-        clock: Callable[[], float],
-    ) -> None:
-        self._resources = resources
-        self._in_use = in_use
-        self._sent = sent
-        self._confirmation = confirmation
-        self._clock = clock
+    def __init__(self, context: SteeringContext) -> None:
+        self._context = context
+        self._times = context.times
+        self._clock = context.clock
         self._changes = 0
         self._ended: dict[ResourceName, float] = {}
         self._used: dict[ResourceName, frozenset[DeviceId]] = {}
+        self._sent_at: tuple[float, ...] = ()
         self.withheld: WithheldSet = NOTHING
 
     def expose_all(self) -> None:
@@ -66,7 +40,7 @@ class Publisher:
 
     def devices_changed(self) -> None:
         """Note that a resource has just sent a list of its own, with other devices."""
-        self._confirmation.sent()
+        self._sent_at = (*self._recent(), self._clock())
 
     async def change(self, following: WithheldSet, *, freed_too: bool = True) -> bool:
         """Go over to another set; False if the kubelet has not taken in a list in time.
@@ -74,8 +48,8 @@ class Publisher:
         Not ``freed_too``: devices that have become free since the last list show their topology still, for a
         container that has been given their NUMA node may be about to get them.
 
-        If several resources change, what becomes exposed goes first; the rest follows when the kubelet goes
-        by that. One list changes all of one resource at once.
+        If several resources change, what becomes exposed goes first; the rest follows when the kubelet has
+        taken that in. One list changes all of one resource at once.
         """
         self._changes += 1
         mine = self._changes
@@ -96,30 +70,44 @@ class Publisher:
 
     def lately_withheld(self, resources: Collection[ResourceName]) -> bool:
         """Return whether topology of one of the resources is withheld, or was a moment ago."""
-        now = self._clock()
-        return any(
-            resource in self.withheld or now - self._ended.get(resource, -RECENT_SECONDS) < RECENT_SECONDS
-            for resource in resources
-        )
+        since = self._clock() - self._times.blame_seconds
+        return any(one in self.withheld or self._ended.get(one, since) > since for one in resources)
 
     def _publish(self, withheld: WithheldSet) -> None:
         for resource in self.withheld.keys() - withheld.keys():
             self._ended[resource] = self._clock()
         self.withheld = withheld
-        for resource, published in self._resources().items():
+        for resource, published in self._context.resources().items():
             nodes = withheld.get(resource, frozenset())
-            used = self._in_use(resource) | self._used.get(resource, NO_IDS) if nodes else NO_IDS
+            used: frozenset[DeviceId] = frozenset()
+            if nodes:
+                used = self._context.in_use(resource).union(self._used.get(resource, ()))
             self._used[resource] = used
             if published.publish(nodes, in_use=used):
-                self._sent(resource)
-                self._confirmation.sent()
+                self._context.report.list_sent(resource)
+                self.devices_changed()
 
     async def _arrived(self, *, ask_anyway: bool) -> bool:
-        resources = self._resources().values()
-        if not all(await asyncio.gather(*_waits(resources))):
+        """Return once the kubelet has all lists, as far as that has to be asked; False if it does not."""
+        resources = tuple(self._context.resources().values())
+        limit = self._times.delivery_seconds
+        if not all(await asyncio.gather(*(one.delivered(limit) for one in resources))):
             return False
-        return await self._confirmation.have_arrived(resources, ask_anyway=ask_anyway)
+        recent = self._recent()
+        if not recent or (len(recent) <= LISTS_WITHOUT_QUESTION and not ask_anyway):
+            return True
+        end = self._clock() + self._times.confirm_seconds
+        try:
+            # The calls are paced where they are made.
+            while (left := end - self._clock()) > 0:
+                allocatable = await self._context.lists.live_allocatable(timeout_seconds=left)
+                if all(one.shown_by(allocatable) for one in resources):
+                    self._sent_at = tuple(one for one in self._sent_at if one not in recent)
+                    return True
+        except PeerError:
+            pass
+        return False
 
-
-def _waits(resources: Iterable[PublishedResource]) -> list[asyncio.Task[bool]]:
-    return [asyncio.ensure_future(one.delivered(DELIVERY_SECONDS)) for one in resources]
+    def _recent(self) -> tuple[float, ...]:
+        since = self._clock() - self._times.recent_seconds
+        return tuple(one for one in self._sent_at if one >= since)

@@ -9,41 +9,43 @@ from numaplace.prediction.request import Request
 from numaplace.steering.choose import SteeringSettings
 from numaplace.steering.search import Headroom
 
+LEAST_STALE_SECONDS = 30.0
+STALE_POLLS = 3
+"""As many Lists in a row may fail before nothing is withheld any more."""
+
 
 @dataclass(frozen=True, slots=True)
-class SteeringRuntimeSettings:
+class Settings:
     """``on``: whether to steer at all. ``declared`` requests count alone where there are any.
 
     ``deadline_seconds`` bounds what steering adds to one Allocate; ``live_list``: whether PodResources may be
-    asked meanwhile.
+    asked meanwhile. Nothing is withheld by a List older than ``stale_seconds``.
     """
 
     on: bool
     choice: SteeringSettings
-    declared: tuple[Request, ...]
-    backoff_seconds: float
-    deadline_seconds: float
-    live_list: bool
+    declared: tuple[Request, ...] = ()
+    backoff_seconds: float = 300.0
+    deadline_seconds: float = 0.2
+    live_list: bool = True
+    stale_seconds: float = LEAST_STALE_SECONDS
 
-
-def steer_settings(config: Config) -> SteeringRuntimeSettings:
-    """Return the settings of a configuration."""
-    steering = config.steering
-    return SteeringRuntimeSettings(
-        on=steering.mode is not SteeringMode.OFF,
-        choice=SteeringSettings(
-            strategy=config.strategy,
-            weights=config.weights,
-            strategies={
-                resource.name: resource.strategy
-                for resource in config.resources
-                if resource.strategy is not None
-            },
-            headroom=Headroom(steering.headroom.cpu, steering.headroom.memory_bytes),
-            always=steering.mode is SteeringMode.ALWAYS,
-        ),
-        declared=tuple(dict.fromkeys(Request.of(request) for request in steering.requests if request)),
-        backoff_seconds=steering.backoff_seconds,
-        deadline_seconds=config.deadline_seconds,
-        live_list=config.kubelet.live_list,
-    )
+    @classmethod
+    def of(cls, config: Config) -> Settings:
+        """Return the settings of a configuration."""
+        steering = config.steering
+        return cls(
+            on=steering.mode is not SteeringMode.OFF,
+            choice=SteeringSettings(
+                strategy=config.strategy,
+                weights=config.weights,
+                strategies={one.name: one.strategy for one in config.resources if one.strategy is not None},
+                headroom=Headroom(steering.headroom.cpu, steering.headroom.memory_bytes),
+                always=steering.mode is SteeringMode.ALWAYS,
+            ),
+            declared=tuple(dict.fromkeys(Request.of(request) for request in steering.requests if request)),
+            backoff_seconds=steering.backoff_seconds,
+            deadline_seconds=config.deadline_seconds,
+            live_list=config.kubelet.live_list,
+            stale_seconds=max(LEAST_STALE_SECONDS, STALE_POLLS * config.poll_interval_seconds),
+        )

@@ -1,128 +1,171 @@
-"""Why nothing may be withheld now, whatever a prediction says."""
+"""Why nothing may be withheld now, whatever a prediction says.
+
+After a kubelet's start it admits its pods again, and they must find their devices' topology: a container that
+has devices gets its hints anew, from the topology that is published of just these devices (device manager,
+GetTopologyHints). List shows a pod only once the kubelet knows it, which for those of the API server may be
+long after its start: until then their devices read as free, and to withhold their topology would have running
+pods refused. So nothing is withheld until List shows all that was in use before. What that was, the kubelet's
+own checkpoint says; where it cannot be read, what List showed last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
 
-from numaplace.daemon.node_state import NodeStateHolder
-from numaplace.daemon.steering.kubelet_restart import KubeletRestart
-from numaplace.daemon.steering.log import Passing
+from numaplace.daemon.steering.context import SteeringContext
+from numaplace.daemon.steering.kubelet_probe import NOT_ASKED, KubeletProbe
 from numaplace.daemon.steering.quiescence import Quiescence
-from numaplace.daemon.steering.requests import NOT_ASKED, SteeringFacts
-from numaplace.daemon.steering.settings import SteeringRuntimeSettings
-from numaplace.model.names import DeviceId, PodKey, ResourceName
-from numaplace.steering.breaker import Breaker
+from numaplace.daemon.steering.report import Passing
+from numaplace.daemon.steering.settings import Settings
+from numaplace.model.names import IdsByResource, PodKey, ResourceName
 from numaplace.steering.choose import choose
 from numaplace.steering.decision import Reason
 from numaplace.steering.triggers import NOT_KNOWN, Decided, refused
 
 
+class WrittenDown(Protocol):
+    """The devices in use that the kubelet has written down (``kubelet.checkpoint``)."""
+
+    @property
+    def devices(self) -> IdsByResource | None:
+        """What was read last; ``None`` where it cannot be read."""
+        ...
+
+    async def refresh(self) -> bool:
+        """Read it if it has changed; return whether it has."""
+        ...
+
+
 @dataclass(slots=True)
 class BreakerBox:
-    """Keeps the breaker from one node to the next: a changed configuration does not close it."""
+    """The circuit breaker: after a pod was refused while something was withheld, nothing is for some time.
 
-    breaker: Breaker = field(default_factory=Breaker)
+    It outlives a node: a changed configuration does not close it. ``pod`` was refused last; ``trips`` counts
+    how often it opened.
+    """
+
+    trips: int = 0
+    open_until_seconds: float | None = None
     pod: str = ""
+
+    def trip(self, pod: PodKey, *, until_seconds: float) -> None:
+        """Open it."""
+        self.trips, self.open_until_seconds, self.pod = self.trips + 1, until_seconds, "/".join(pod)
+
+    def left_seconds(self, now_seconds: float) -> float | None:
+        """Return for how long it stays open; ``None`` when it is closed."""
+        left = (self.open_until_seconds or now_seconds) - now_seconds
+        return left if left > 0 else None
 
 
 class Suspension:
-    """``ours`` are the resources in service. A List older than ``stale_seconds`` is not gone by."""
+    """Holds from the beginning: the daemon may have been started together with the kubelet."""
 
     def __init__(
         self,
-        ours: Callable[[], Collection[ResourceName]],
+        context: SteeringContext,
         *,
-        facts: SteeringFacts,
-        keeper: NodeStateHolder,
-        pace: Quiescence,
-        hold: KubeletRestart,
-        box: BreakerBox,
-        clock: Callable[[], float],
-        stale_seconds: float,
+        probe: KubeletProbe,
+        quiescence: Quiescence,
+        checkpoint: WrittenDown,
+        breaker: BreakerBox,
     ) -> None:
-        self._ours = ours
-        self._facts = facts
-        self._keeper = keeper
-        self._pace = pace
-        self._hold = hold
-        self._box = box
-        self._clock = clock
-        self._stale_seconds = stale_seconds
-
-    async def read(self) -> None:
-        """Have the kubelet's own account of the devices that it holds read, if it is another one now."""
-        if await self._hold.checkpoint.refresh():
-            self._keeper.written(self._hold.checkpoint.devices)
-
-    def why(self) -> Decided | None:
-        """Return the decision to withhold nothing, if there is a reason."""
-        now, seen = self._clock(), self._keeper.now.observation
-        if self.breaker_left_seconds is not None:
-            return refused(Reason.HELD_OFF, self._box.pod)
-        if seen is not None and now - seen.taken_at_seconds > self._stale_seconds:
-            return refused(Reason.STATE_UNKNOWN, "PodResources does not answer any more")
-        if self._hold.since_seconds is None:
-            return None
-        if not self._pace.quiet:
-            return refused(Reason.KUBELET_STARTED)
-        missing = self._hold.waits_for(self.in_use, self._ours())
-        if not missing:
-            return None
-        names = ", ".join(sorted(missing))
-        return refused(Reason.KUBELET_STARTED, f"it does not list all pods yet that hold {names}")
-
-    def stands_still(self, settings: SteeringRuntimeSettings) -> bool:
-        """Return whether nothing is decided at all now: for one of these reasons, or on such a node."""
-        return self.why() is not None or self.off(settings) is not None
-
-    def off(self, settings: SteeringRuntimeSettings) -> Decided | None:
-        """Return the decision to withhold nothing on a node like this, whatever its pods hold, if so."""
-        if self._facts.known is NOT_ASKED:
-            # Another kubelet has started while the one before it was asked: that says nothing of this node.
-            return refused(Reason.KUBELET_STARTED)
-        if self._keeper.now.observation is None:
-            # What the kubelet hands out is a part of what is to be known of it.
-            return refused(Reason.STATE_UNKNOWN, Passing.NO_LIST)
-        node = self._facts.node(frozenset(self._ours()))
-        decision = choose(node, NOT_KNOWN, (), settings=settings.choice)
-        lasting = any(one.reason is not Reason.STATE_UNKNOWN for one in decision.refusals)
-        return Decided(decision) if lasting else None
-
-    def times(self) -> Iterator[float]:
-        """Yield when a reason comes or goes by itself."""
-        seen = self._keeper.now.observation
-        if seen is not None:
-            yield seen.taken_at_seconds + self._stale_seconds
-        if self._box.breaker.open_until_seconds is not None:
-            yield self._box.breaker.open_until_seconds
+        self._context = context
+        self._probe = probe
+        self._quiescence = quiescence
+        self._checkpoint = checkpoint
+        self._breaker = breaker
+        self._restarted_at: float | None = context.clock()
+        self._in_use_before: IdsByResource = {}
+        self._missing: tuple[ResourceName, ...] = ()
 
     def kubelet_lost(self) -> None:
         """Note that the kubelet follows a resource no more, or is another one."""
-        self._hold.lost({name: self.in_use(name) for name in self._ours()})
+        if self._restarted_at is None:
+            self._in_use_before = {name: self._context.in_use(name) for name in self._context.resources()}
+        self._restarted_at, self._missing = self._context.clock(), ()
 
     def kubelet_returned(self) -> None:
         """Note an accepted registration."""
-        self._hold.returned()
+        if self._restarted_at is not None:
+            self._restarted_at = self._context.clock()
 
-    def trip(self, pod: PodKey, *, backoff_seconds: float) -> str:
-        """Open the circuit breaker; return the pod's name."""
-        self._box.pod = "/".join(pod)
-        self._box.breaker = self._box.breaker.tripped(
-            now_seconds=self._clock(), backoff_seconds=backoff_seconds
-        )
-        return self._box.pod
+    def trip(self, pod: PodKey, *, backoff_seconds: float) -> Decided:
+        """Open the circuit breaker; return the decision to withhold nothing."""
+        self._breaker.trip(pod, until_seconds=self._context.clock() + backoff_seconds)
+        return refused(Reason.HELD_OFF, self._breaker.pod)
 
     @property
     def breaker_left_seconds(self) -> float | None:
         """How long the circuit breaker stays open; ``None`` when it is closed."""
-        return self._box.breaker.left_seconds(self._clock())
+        return self._breaker.left_seconds(self._context.clock())
 
     @property
     def trips(self) -> int:
         """How often it has opened."""
-        return self._box.breaker.trips
+        return self._breaker.trips
 
-    def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
-        """Return the ids in use; nothing is withheld before that is known."""
-        return self._keeper.now.in_use(resource, terminal=self._facts.specs.terminal) or frozenset()
+    async def read(self) -> None:
+        """Have the kubelet's checkpoint read, if it has written another one."""
+        if await self._checkpoint.refresh():
+            self._context.node_state.written(self._checkpoint.devices)
+
+    def update(self, settings: Settings) -> Decided | None:
+        """Let go of the hold after a kubelet's start, if it is over; return ``why``."""
+        off = self.off(settings)
+        if off is not None:
+            return off
+        if self._restarted_at is not None:
+            self._missing = self._held_and_not_listed() if self._quiescence.quiet else ()
+            over = self._context.clock() - self._restarted_at >= self._context.times.restart_seconds
+            if self._quiescence.quiet and (over or not self._missing):
+                self._restarted_at, self._in_use_before, self._missing = None, {}, ()
+        return self._for_now(settings)
+
+    def why(self, settings: Settings) -> Decided | None:
+        """Return the decision to withhold nothing, if there is a reason."""
+        return self.off(settings) or self._for_now(settings)
+
+    def off(self, settings: Settings) -> Decided | None:
+        """Return the decision to withhold nothing on a node like this, whatever its pods hold, if so."""
+        if self._probe.known is NOT_ASKED:
+            # Another kubelet has started while the one before it was asked: that says nothing of this node.
+            return refused(Reason.KUBELET_STARTED)
+        if self._context.state.observation is None:
+            # What the kubelet hands out is a part of what is to be known of it.
+            return refused(Reason.STATE_UNKNOWN, Passing.NO_LIST)
+        decision = choose(self._probe.model, NOT_KNOWN, (), settings=settings.choice)
+        lasting = any(one.reason is not Reason.STATE_UNKNOWN for one in decision.refusals)
+        return Decided(decision) if lasting else None
+
+    def _held_and_not_listed(self) -> tuple[ResourceName, ...]:
+        written = self._checkpoint.devices
+        expected = self._in_use_before if written is None else written
+        return tuple(
+            resource
+            for resource in sorted(self._context.resources())
+            if expected.get(resource, frozenset()) - self._context.in_use(resource)
+        )
+
+    def _for_now(self, settings: Settings) -> Decided | None:
+        now, seen = self._context.clock(), self._context.state.observation
+        if self._breaker.left_seconds(now) is not None:
+            return refused(Reason.HELD_OFF, self._breaker.pod)
+        if seen is not None and now - seen.taken_at_seconds > settings.stale_seconds:
+            return refused(Reason.STATE_UNKNOWN, "PodResources does not answer any more")
+        if self._restarted_at is None:
+            return None
+        names = ", ".join(self._missing)
+        return refused(
+            Reason.KUBELET_STARTED, f"it does not list all pods yet that hold {names}" if names else ""
+        )
+
+    def times(self, settings: Settings) -> Iterator[float]:
+        """Yield when a reason comes or goes by itself."""
+        seen = self._context.state.observation
+        if seen is not None:
+            yield seen.taken_at_seconds + settings.stale_seconds
+        if self._breaker.open_until_seconds is not None:
+            yield self._breaker.open_until_seconds

@@ -19,7 +19,7 @@ from numaplace.steering.choose import MAX_PREDICTIONS
 from numaplace.steering.withheld import WithheldSet
 
 
-def upsets(
+def invalidates(
     pods: Iterable[Pod],
     node: KubeletModel,
     state: SteeringState,
@@ -42,7 +42,7 @@ def upsets(
     found = {unit for pod in pods for unit in _units(managed_part(request_of(pod, node.scope), node), node)}
     if any(_takes_unseen(unit, node.steerable, named) for unit in found):
         return True
-    return any(_comes_off_worse(unit, node, state, withheld) for unit in found - tried)
+    return any(_is_harmed(unit, node, state, withheld) for unit in found - tried)
 
 
 def _units(request: Request, node: KubeletModel) -> Iterator[Request]:
@@ -55,7 +55,7 @@ def _takes_unseen(
     return not steerable & unit.total.keys() and bool(named & unit.total.keys())
 
 
-def _comes_off_worse(unit: Request, node: KubeletModel, state: SteeringState, withheld: WithheldSet) -> bool:
+def _is_harmed(unit: Request, node: KubeletModel, state: SteeringState, withheld: WithheldSet) -> bool:
     masks = {resource: mask_of(nodes) for resource, nodes in withheld.items()}
     if not masks.keys() & unit.total.keys():
         return False

@@ -1,0 +1,104 @@
+"""What all parts of steering work on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from numaplace.daemon.node_state import NodeStateHolder
+from numaplace.daemon.steering.report import SteeringReport
+from numaplace.daemon.steering.times import Times
+from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.observation import Observation
+from numaplace.model.podresources import Allocatable
+from numaplace.state.attribution import NO_SPECS, Specs
+from numaplace.state.node_state import NodeState
+from numaplace.state.snapshot import Snapshot
+
+
+class PublishedResource(Protocol):
+    """A resource whose published topology can be shaped (``daemon.resources.service``)."""
+
+    def publish(self, withheld: frozenset[int], *, in_use: frozenset[DeviceId]) -> bool:
+        """Publish under this withheld set; return whether the list is another one now."""
+        ...
+
+    async def delivered(self, timeout_seconds: float) -> bool:
+        """Return once all streams have sent the list; False if the time is up before."""
+        ...
+
+    def shown_by(self, allocatable: Allocatable) -> bool:
+        """Return whether the kubelet has the devices as they are published now."""
+        ...
+
+
+class PodResourcesLists(Protocol):
+    """What steering asks PodResources for (``kubelet.podresources.poller``); ``PeerError`` where it fails."""
+
+    def live(self, *, timeout_seconds: float) -> Awaitable[Observation]:
+        """Return an observation whose List was sent after this call."""
+        ...
+
+    def live_allocatable(self, *, timeout_seconds: float) -> Awaitable[Allocatable]:
+        """Return the capacity as the kubelet has it now."""
+        ...
+
+    def follow_allocatable(self, *, on: bool) -> None:
+        """Keep the capacity as new as the Lists, or no more."""
+        ...
+
+
+class Pods(Protocol):
+    """What steering has of the API server (``daemon.cluster.part``)."""
+
+    @property
+    def specs(self) -> Specs:
+        """The pods of the node."""
+        ...
+
+    @property
+    def watching(self) -> bool:
+        """Whether they are being watched, short breaks aside."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SteeringContext:
+    """``resources`` returns those in service. ``pods`` is ``None`` where the API server is not used."""
+
+    resources: Callable[[], Mapping[ResourceName, PublishedResource]]
+    node_state: NodeStateHolder
+    lists: PodResourcesLists
+    pods: Pods | None
+    report: SteeringReport
+    clock: Callable[[], float]
+    times: Times
+
+    @property
+    def state(self) -> NodeState:
+        """What is known of the node now."""
+        return self.node_state.now
+
+    @property
+    def specs(self) -> Specs:
+        """The specs of the node's pods, as far as they are known."""
+        if self.pods is None:
+            return NO_SPECS
+        specs = self.pods.specs
+        return Specs(specs.pods, self.state.still_ended(specs.terminal))
+
+    @property
+    def allocatable(self) -> Allocatable:
+        """What pods can be given, by the last List."""
+        seen = self.state.observation
+        return Allocatable() if seen is None else seen.allocatable
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The state now; ``None`` before the first List."""
+        return self.state.snapshot(terminal=self.specs.terminal)
+
+    def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
+        """Return the ids in use; nothing is withheld before that is known."""
+        return self.state.in_use(resource, terminal=self.specs.terminal) or frozenset()
