@@ -130,7 +130,7 @@ async def test_the_deadline_holds_though_the_poller_hangs(
 
 async def test_a_failing_decision_is_an_answer_too(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     async with site.serving() as served:
-        monkeypatch.setattr(served.node._keeper, "offered", lambda *_: 1 / 0)
+        monkeypatch.setattr("numaplace.daemon.preference.decider.place", lambda *_, **__: 1 / 0)
         assert (await site.admit("p", {VF: 2})).containers["main"][VF]
         assert served.count("numaplace_fallbacks_total", resource=VF, reason="error") == 1
         [failure] = served.log.events("decision failed")

@@ -125,9 +125,8 @@ async def test_a_caller_never_gets_a_list_that_was_sent_before_it_asked(source):
 
 
 async def test_an_older_list_that_answers_later_does_not_become_the_latest(source):
-    poller = poller_of(source)
     seen = []
-    poller._on_observation = lambda one: seen.append(name_in(one))
+    poller = Poller(source, clock=time.monotonic, on_observation=lambda one: seen.append(name_in(one)))
     source.gates[1] = asyncio.Event()
     early = asyncio.create_task(poller.live(timeout_seconds=30))
     await eventually(lambda: source.lists == 1)

@@ -12,7 +12,7 @@ from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock,
 from numaplace.model.topology import NumaTopology
 from numaplace.placement.index import index_devices
 from numaplace.placement.place import PlacementRequest, place
-from numaplace.placement.reasons import Outcome
+from numaplace.placement.reasons import Asker, Outcome
 from numaplace.placement.text import why
 from numaplace.state.snapshot import build_snapshot
 
@@ -72,7 +72,7 @@ class Node:
         offered = set(self.devices[resource]) - snapshot.in_use(resource)
         return place(
             PlacementRequest(
-                offered if available is None else available, must_include=must_include, size=size, **asking
+                offered if available is None else available, must_include, size, Asker(**asking)
             ),
             index=index_devices(self.devices[resource].values()),
             topology=self.topology,
@@ -115,17 +115,17 @@ KEP_EXAMPLE_2 = Node(
 )
 def test_kep_worked_examples(node, resource, strategy, weights, scores, selected):
     placement = node.place(resource, 1, strategy=strategy, weights=weights)
-    assert [candidate.score for candidate in placement.candidates] == scores
-    assert nodes_of(placement.mask) == (selected,)
+    assert [candidate.score for candidate in placement.choice.candidates] == scores
+    assert nodes_of(placement.choice.mask) == (selected,)
     assert placement.ids[0].startswith(f"{selected}-")
-    assert placement.score_decided == (selected != 0)
+    assert placement.choice.score_decided == (selected != 0)
 
 
 def test_pytorch_ci_infra_696_packing_keeps_a_socket_whole():
     node = Node({0: {}, 1: {"nvidia.com/gpu": 2}}, gpu=4)
     packed = node.place(GPU, 1, strategy="most-allocated", weights="cpu=0,memory=0")
     spread = node.place(GPU, 1, strategy="least-allocated", weights="cpu=0,memory=0")
-    assert (nodes_of(packed.mask), nodes_of(spread.mask)) == ((1,), (0,))
+    assert (nodes_of(packed.choice.mask), nodes_of(spread.choice.mask)) == ((1,), (0,))
     assert node.place(GPU, 4, strategy="most-allocated").ids == ("0-0", "0-1", "0-2", "0-3")
 
 
@@ -133,7 +133,7 @@ def test_the_second_resource_follows_the_first_one():
     node = Node({0: {}, 1: {"nvidia.com/gpu": 2}}, gpu=4, vf=8)
     alone = node.place(VF, 1, strategy="least-allocated")
     following = node.place(VF, 1, strategy="least-allocated", held=mask_of([1]))
-    assert (nodes_of(alone.mask), nodes_of(following.mask)) == ((0,), (1,))
+    assert (nodes_of(alone.choice.mask), nodes_of(following.choice.mask)) == ((0,), (1,))
     assert "beside the container's other devices: NUMA 1" in why(following)
 
 
@@ -141,7 +141,7 @@ def test_room_for_what_such_containers_ask_for_beside_it():
     node = Node({0: {"nvidia.com/gpu": 4, "intel.com/sriov-nic": 4}, 1: {}}, gpu=4, vf=8)
     alone = node.place(VF, 1, strategy="most-allocated")
     paired = node.place(VF, 1, strategy="most-allocated", rest={GPU: 1})
-    assert (nodes_of(alone.mask), nodes_of(paired.mask)) == ((0,), (1,))
+    assert (nodes_of(alone.choice.mask), nodes_of(paired.choice.mask)) == ((0,), (1,))
     assert why(paired).startswith("NUMA 1 alone has 1 nvidia.com/gpu free too")
 
 
@@ -156,7 +156,7 @@ def test_room_for_what_such_containers_ask_for_beside_it():
 def test_a_rest_that_tell_no_nodes_apart_change_nothing(rest):
     node = Node({0: {}, 1: {"nvidia.com/gpu": 2}}, gpu=4, vf=8)
     placement = node.place(VF, 1, strategy="most-allocated", rest=rest)
-    assert (nodes_of(placement.mask), placement.rest) == ((1,), {})
+    assert (nodes_of(placement.choice.mask), placement.asker.rest) == ((1,), {})
 
 
 def test_the_containers_own_request_is_given_as_the_reason():
@@ -164,7 +164,7 @@ def test_the_containers_own_request_is_given_as_the_reason():
     placement = node.place(
         VF, 1, strategy="most-allocated", rest={GPU: 1}, requested=frozenset({VF, GPU, "cpu"})
     )
-    assert nodes_of(placement.mask) == (1,)
+    assert nodes_of(placement.choice.mask) == (1,)
     assert why(placement).startswith(
         "NUMA 1 alone has 1 nvidia.com/gpu free too, which the container also asks for"
     )
@@ -184,8 +184,8 @@ def test_only_requested_resources_are_scored(requested, scores, selected):
     placement = KEP_EXAMPLE_2.place(
         VF, 1, strategy="least-allocated", requested=requested and frozenset(requested)
     )
-    assert [candidate.score for candidate in placement.candidates] == scores
-    assert nodes_of(placement.mask) == (selected,)
+    assert [candidate.score for candidate in placement.choice.candidates] == scores
+    assert nodes_of(placement.choice.mask) == (selected,)
 
 
 CPU_AND_MEMORY = {ResourceName("cpu"): 4, ResourceName("memory"): 2 * GIB}
@@ -204,7 +204,7 @@ def test_a_node_without_room_for_the_known_cpus_and_memory_is_passed_over(full, 
     placement = node.place(
         GPU, 1, strategy="most-allocated", rest=CPU_AND_MEMORY, requested=frozenset({GPU, *CPU_AND_MEMORY})
     )
-    assert nodes_of(placement.mask) == (1,)
+    assert nodes_of(placement.choice.mask) == (1,)
     assert why(placement).startswith(
         f"NUMA 1 alone has {lacking} free too, which the container also asks for"
     )
@@ -230,7 +230,7 @@ def test_memory_that_the_kubelet_takes_from_several_nodes_together(held_from, ex
         rest={MEMORY: 40 * GIB},
         requested={GPU, MEMORY},
     )
-    assert nodes_of(placement.mask) == expected
+    assert nodes_of(placement.choice.mask) == expected
 
 
 def test_memory_of_several_nodes_together_is_beside_devices_of_them_all():
@@ -239,14 +239,14 @@ def test_memory_of_several_nodes_together_is_beside_devices_of_them_all():
     node.pods += (PodUse("default", "large", (ContainerUse("c", memory=(block,)),)),)
     rest = {MEMORY: 40 * GIB}
     placement = node.place(GPU, 3, strategy="none", rest=rest, requested={GPU, MEMORY})
-    assert (nodes_of(placement.mask), placement.rest) == ((0, 1), rest)
+    assert (nodes_of(placement.choice.mask), placement.asker.rest) == ((0, 1), rest)
 
 
 def test_room_for_devices_counts_more_than_room_for_cpus():
     node = Node({0: {"nvidia.com/gpu": 4}, 1: {"cpu": 64}}, gpu=4, vf=8)
     rest = {GPU: 1, ResourceName("cpu"): 4}
     placement = node.place(VF, 1, strategy="none", rest=rest, requested=frozenset({VF, *rest}))
-    assert (nodes_of(placement.mask), placement.rest) == ((1,), {GPU: 1})
+    assert (nodes_of(placement.choice.mask), placement.asker.rest) == ((1,), {GPU: 1})
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_room_for_devices_counts_more_than_room_for_cpus():
 def test_devices_go_where_the_cpus_will_be(cpus, asked, expected):
     node = Node({0: {"nvidia.com/gpu": 1}, 1: {}, 2: {}, 3: {"nvidia.com/gpu": 4}}, gpu=4)
     placement = node.place(GPU, asked, strategy="most-allocated", cpus=mask_of(cpus))
-    assert nodes_of(placement.mask) == expected
+    assert nodes_of(placement.choice.mask) == expected
 
 
 def test_the_reason_names_the_cpus():
@@ -275,19 +275,19 @@ def test_cpus_that_no_node_has_free_leave_the_choice_to_the_strategy():
     node = Node({0: {"cpu": 64, "nvidia.com/gpu": 1}, 1: {"cpu": 64}}, gpu=4)
     rest = {ResourceName("cpu"): 4}
     placement = node.place(GPU, 1, strategy="most-allocated", rest=rest, requested=frozenset({GPU, *rest}))
-    assert (nodes_of(placement.mask), placement.rest) == ((0,), {})
+    assert (nodes_of(placement.choice.mask), placement.asker.rest) == ((0,), {})
 
 
 def test_what_is_held_counts_more_than_what_may_come():
     node = Node({0: {"nvidia.com/gpu": 4}, 1: {}}, gpu=4, vf=8)
     placement = node.place(VF, 1, strategy="none", held=mask_of([0]), rest={GPU: 1})
-    assert nodes_of(placement.mask) == (0,)
+    assert nodes_of(placement.choice.mask) == (0,)
 
 
 def test_a_request_that_no_single_node_holds_stays_near_what_is_held():
     node = Node({0: {}, 1: {}, 2: {}}, vf=2)
     placement = node.place(VF, 3, strategy="none", held=mask_of([2]))
-    assert nodes_of(placement.mask) == (0, 2)
+    assert nodes_of(placement.choice.mask) == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -301,14 +301,14 @@ def test_a_request_that_no_single_node_holds_stays_near_what_is_held():
 def test_devices_of_several_nodes_empty_the_fullest_first(strategy, expected):
     node = Node({0: {"nvidia.com/gpu": 1}, 1: {"nvidia.com/gpu": 2}}, gpu=4)
     placement = node.place(GPU, 4, strategy=strategy, weights="cpu=0,memory=0")
-    assert nodes_of(placement.mask) == (0, 1)
+    assert nodes_of(placement.choice.mask) == (0, 1)
     assert Counter(node.devices[GPU][one].nodes[0] for one in placement.ids) == expected
 
 
 def test_fragmented_devices_still_stay_near_what_is_held():
     node = Node({n: {"nvidia.com/gpu": 3} for n in range(3)}, gpu=4)
     placement = node.place(GPU, 2, strategy="none", held=mask_of([2]))
-    assert nodes_of(placement.mask) == (0, 2)
+    assert nodes_of(placement.choice.mask) == (0, 2)
 
 
 def test_all_offered_are_returned_without_more_work():
@@ -325,7 +325,11 @@ def test_devices_without_topology_are_placed_too():
         snapshot=None,
         options=PolicyOptions(strategy=Strategy.MOST_ALLOCATED),
     )
-    assert (placement.ids, placement.outcome, placement.mask) == (("a", "b"), Outcome.NO_TOPOLOGY, None)
+    assert (placement.ids, placement.outcome, placement.choice.mask) == (
+        ("a", "b"),
+        Outcome.NO_TOPOLOGY,
+        None,
+    )
 
 
 def test_without_a_snapshot_the_structural_rule_decides():
@@ -395,9 +399,7 @@ def test_any_request_gets_a_valid_answer(offered, musts, size, strategy, nodes, 
 
     def answer(order):
         return place(
-            PlacementRequest(
-                order(offered | set(musts)), must_include=musts, size=size, held=held, rest=rest
-            ),
+            PlacementRequest(order(offered | set(musts)), musts, size, Asker(held=held, rest=rest)),
             index=index_devices(devices),
             topology=topology,
             snapshot=snapshot,
@@ -410,5 +412,5 @@ def test_any_request_gets_a_valid_answer(offered, musts, size, strategy, nodes, 
     assert set(musts) <= set(placement.ids) or size < len(set(musts))
     assert placement == answer(lambda ids: sorted(ids, reverse=True))
     assert why(placement)
-    if placement.mask is not None and placement.structural is not None:
-        assert width(placement.mask) == width(placement.structural)
+    if placement.choice.mask is not None and placement.choice.structural is not None:
+        assert width(placement.choice.mask) == width(placement.choice.structural)

@@ -4,7 +4,7 @@ import pytest
 from numaplace.model.mask import nodes_of
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
-from numaplace.state.admission import AdmissionLog, asking, held_nodes
+from numaplace.state.admission import AdmissionLog, held_nodes
 from numaplace.state.ledger import Ledger
 from numaplace.state.list_change import ListChange
 from numaplace.state.snapshot import build_snapshot
@@ -68,10 +68,14 @@ def test_the_same_list_again_changes_nothing():
     assert log.observed(then(first(pods), (pod("p", [[]]),))) is log
 
 
+def asking(*pods):
+    return AdmissionLog().asking(first(pods).entries, "vf")
+
+
 def test_a_pod_listed_without_containers_may_be_asking():
-    assert asking((PodUse("ns", "p"),), "vf", ()).candidates == (("ns", "p"),)
+    assert asking(PodUse("ns", "p")).candidates == (("ns", "p"),)
 
 
 def test_candidates_are_sorted_whatever_the_order_of_the_list():
     pods = (pod("b", [[]]), pod("a", [[]]))
-    assert asking(pods, "vf", ()).candidates == asking(pods[::-1], "vf", ()).candidates
+    assert asking(*pods).candidates == asking(*pods[::-1]).candidates == (("ns", "a"), ("ns", "b"))

@@ -9,9 +9,10 @@ from numaplace.cluster.pods import PodStore
 from numaplace.model.mask import nodes_of
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
-from numaplace.state.admission import asking
+from numaplace.state.admission import AdmissionLog
 from numaplace.state.attribution import attribute, attributed_nodes
 from numaplace.state.snapshot import build_snapshot
+from state.lists import first
 from state.stateio import cases
 
 TOPOLOGY = NumaTopology((0, 1), {0: frozenset({0}), 1: frozenset({1})})
@@ -56,7 +57,9 @@ def specs_of(case):
 def test_who_asks_for_what(case):
     pods = tuple(listed(name, containers) for name, containers in case["list"].items())
     resource, size = full(case["ask"][0]), case["ask"][1]
-    found = attribute(asking(pods, resource, ()), resource, size, specs=specs_of(case))
+    found = attribute(
+        AdmissionLog().asking(first(pods).entries, resource), resource, size, specs=specs_of(case)
+    )
     assert (found.admission.pod.name if found.admission.pod else None) == case["is"]
     if "of" in case:
         assert [name for _, name in found.admission.candidates] == case["of"]

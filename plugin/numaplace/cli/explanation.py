@@ -63,9 +63,9 @@ def _placement_document(container: str, resource: ResourceName, placement: Place
         "container": container,
         "resource": resource,
         "ids": list(placement.ids),
-        "numa": numa_list(placement.mask),
-        "structural": numa_list(placement.structural),
-        "decidedBy": None if placement.rule is None else str(placement.rule),
+        "numa": numa_list(placement.choice.mask),
+        "structural": numa_list(placement.choice.structural),
+        "decidedBy": None if placement.choice.rule is None else str(placement.choice.rule),
         "candidates": [
             {
                 "numa": numa_list(one.mask),
@@ -73,7 +73,7 @@ def _placement_document(container: str, resource: ResourceName, placement: Place
                 "score": one.score,
                 "scores": dict(one.scores),
             }
-            for one in placement.candidates
+            for one in placement.choice.candidates
         ],
         "why": why(placement),
     }
@@ -154,10 +154,10 @@ def _placement_texts(explanation: Explanation, *, colour: bool) -> Iterator[str]
     for container in explanation.created.containers:
         for resource, placement in container.placements.items():
             lines = [f"Container {container.name}, {resource}: the plugin is asked which devices it prefers"]
-            names = sorted({name for one in placement.candidates for name in one.scores})
+            names = sorted({name for one in placement.choice.candidates for name in one.scores})
             rows = [["", *(f"weight {weights.of(name)}" for name in names), "", ""]] if names else []
-            for one in placement.candidates:
-                outcome = "chosen" if one.mask == placement.mask else NOTHING
+            for one in placement.choice.candidates:
+                outcome = "chosen" if one.mask == placement.choice.mask else NOTHING
                 scores = [str(one.scores.get(name, NOTHING)) for name in names]
                 rows.append([numa(one.mask), *scores, str(one.score or NOTHING), outcome])
             if rows:

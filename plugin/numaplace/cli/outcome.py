@@ -139,7 +139,7 @@ def _by_plugin(container: ContainerResult) -> str:
     return "\n".join(
         f"{resource}: {why(one)}" if len(container.placements) > 1 else why(one)
         for resource, one in container.placements.items()
-        if container.affinity is None or one.rule is not Rule.ONLY_CANDIDATE
+        if container.affinity is None or one.choice.rule is not Rule.ONLY_CANDIDATE
     )
 
 

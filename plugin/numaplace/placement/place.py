@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from numaplace.engine.compare import Rule
 from numaplace.engine.hint import Hint
 from numaplace.engine.options import PolicyOptions
 from numaplace.engine.score import weighted_mean
@@ -20,8 +19,8 @@ from numaplace.model.topology import NumaTopology
 from numaplace.placement.candidates import candidate_masks
 from numaplace.placement.index import DeviceIndex
 from numaplace.placement.pick import pick_devices
-from numaplace.placement.reasons import Candidate, Outcome, Placement
-from numaplace.placement.together import Amounts, Together, keep_together
+from numaplace.placement.reasons import Asker, Candidate, MaskChoice, Outcome, Placement
+from numaplace.placement.together import keep_together
 from numaplace.state.snapshot import Snapshot
 
 
@@ -29,20 +28,13 @@ from numaplace.state.snapshot import Snapshot
 class PlacementRequest:
     """One GetPreferredAllocation, as the kubelet sent it, and what is known of who asks.
 
-    ``held`` is the mask of NUMA nodes that the asking container has devices on already; 0 if none or unknown.
-    ``rest`` are the other resources, with amounts, that the container has still to be given. ``requested``
-    are the names of all that it asks for, if its spec is known; ``None``: then ``rest`` is a guess.
-    ``cpus`` is the mask of the NUMA nodes that its exclusive CPUs will come from; 0 if none or unknown.
     ``freed_at`` holds the time in seconds at which a device was freed; absent = never seen in use.
     """
 
     available: Collection[DeviceId]
     must_include: Collection[DeviceId]
     size: int
-    held: int = 0
-    rest: Amounts = field(default_factory=dict)
-    requested: frozenset[ResourceName] | None = None
-    cpus: int = 0
+    asker: Asker = field(default_factory=Asker)
     freed_at: Mapping[DeviceId, float] = field(default_factory=dict)
 
 
@@ -64,11 +56,12 @@ def place(
         offered = offered.difference(musts)
     if request.size >= len(offered) + len(musts):
         ids = (*musts, *index.ordered(offered))
-        return Placement(ids=ids, outcome=Outcome.ALL, strategy=options.strategy, held=request.held)
+        asker = Asker(request.asker.held)
+        return Placement(ids, Outcome.ALL, options.strategy, asker=asker)
     musts = musts[: max(request.size, 0)]
 
-    scorer = _Scorer(snapshot, options, request.requested)
-    chosen = _choose_mask(
+    scorer = _Scorer(snapshot, options, request.asker.requested)
+    choice, asker = _choose_mask(
         request,
         offered.union(musts) if musts else offered,
         musts,
@@ -77,7 +70,7 @@ def place(
         snapshot=snapshot,
         scorer=scorer,
     )
-    nodes: Iterable[int] = () if chosen.mask is None else nodes_of(chosen.mask)
+    nodes: Iterable[int] = () if choice.mask is None else nodes_of(choice.mask)
     picked = pick_devices(
         offered,
         request.size - len(musts),
@@ -87,20 +80,8 @@ def place(
         taken=musts,
         freed_at=request.freed_at,
     )
-    return Placement(
-        ids=(*musts, *picked),
-        outcome=Outcome.NO_TOPOLOGY if chosen.mask is None else Outcome.PLACED,
-        strategy=options.strategy,
-        mask=chosen.mask,
-        structural=chosen.structural,
-        rule=chosen.rule,
-        candidates=chosen.candidates,
-        offered=chosen.offered,
-        held=request.held,
-        rest=chosen.together.rest,
-        cpus=chosen.together.cpus,
-        requested=request.requested,
-    )
+    outcome = Outcome.NO_TOPOLOGY if choice.mask is None else Outcome.PLACED
+    return Placement((*musts, *picked), outcome, options.strategy, choice, asker)
 
 
 class _Scorer:
@@ -135,16 +116,6 @@ class _Scorer:
         return -self.aggregate(self.scores(1 << node)), node
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    mask: int | None
-    structural: int | None
-    rule: Rule | None
-    candidates: tuple[Candidate, ...]
-    together: Together
-    offered: int = 0
-
-
 def _choose_mask(
     request: PlacementRequest,
     pool: Collection[DeviceId],
@@ -154,16 +125,14 @@ def _choose_mask(
     topology: NumaTopology,
     snapshot: Snapshot | None,
     scorer: _Scorer,
-) -> _Chosen:
+) -> tuple[MaskChoice, Asker]:
     found = Counter(map(index.mask.get, pool))
     counts = {mask: count for mask, count in found.items() if mask}
     required = [index.mask.get(device_id, 0) for device_id in musts]
     masks = candidate_masks(counts, request.size, required=required, topology=topology)
     if not masks:
-        return _Chosen(None, None, None, (), Together(()))
-    together = keep_together(
-        masks, held=request.held, rest=request.rest, cpus=request.cpus, snapshot=snapshot
-    )
+        return MaskChoice(), replace(request.asker, rest={}, cpus=0)
+    together = keep_together(masks, request.asker, snapshot=snapshot)
     candidates = []
     for mask in masks:
         scores = scorer.scores(mask)
@@ -180,16 +149,11 @@ def _choose_mask(
         best_non_preferred=width(masks[0]),
     )
     assert selection is not None  # noqa: S101 - there is at least one candidate and none is empty
-    return _Chosen(
+    choice = MaskChoice(
         selection.chosen.mask,
         selection.structural.mask,
         selection.rule,
         tuple(candidates),
-        together,
         union_of(counts),
     )
-
-
-def _follows(mask: int, held: int) -> bool:
-    """Whether the mask keeps a container on the nodes that it is on: inside them, or around all of them."""
-    return held in (0, mask & held) or mask & held == mask
+    return choice, replace(request.asker, rest=together.rest, cpus=together.cpus)

@@ -35,32 +35,47 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """The answer and its reasons.
+class Asker:
+    """What is known of the container that asks, as far as it matters.
 
-    ``mask`` is the chosen NUMA mask, ``structural`` what it would have been without scores; None = no mask.
-    ``offered`` is the mask of all NUMA nodes that offered devices are on.
-    ``held`` is the mask of NUMA nodes that the asking container had devices on already (0 = none or unknown).
-    ``rest`` is what the container has still to be given, if masks were passed over for the lack of it.
-    ``cpus`` is the mask of NUMA nodes where its CPUs will be, if masks were passed over for that.
-    ``requested`` are the names of all that it asks for, by its spec; ``None``: the spec is not known, and
-    ``rest`` is what similar containers held.
+    ``held`` is the mask of NUMA nodes that it has devices on already; 0 if none or unknown.
+    ``rest`` are the other resources, with amounts, that it has still to be given. ``requested`` are the names
+    of all that it asks for, by its spec; ``None``: the spec is not known, and ``rest`` is what similar
+    containers held. ``cpus`` is the mask of the NUMA nodes that its exclusive CPUs will come from; 0 if none
+    or unknown.
     """
 
-    ids: tuple[DeviceId, ...]
-    outcome: Outcome
-    strategy: Strategy
+    held: int = 0
+    rest: Mapping[ResourceName, int] = field(default_factory=dict)
+    requested: frozenset[ResourceName] | None = None
+    cpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MaskChoice:
+    """``mask`` was chosen; ``structural`` is what it would have been without scores; None = no mask.
+
+    ``offered`` is the mask of all NUMA nodes that offered devices are on.
+    """
+
     mask: int | None = None
     structural: int | None = None
     rule: Rule | None = None
     candidates: tuple[Candidate, ...] = ()
     offered: int = 0
-    held: int = 0
-    rest: Mapping[ResourceName, int] = field(default_factory=dict)
-    cpus: int = 0
-    requested: frozenset[ResourceName] | None = None
 
     @property
     def score_decided(self) -> bool:
         """Whether scores changed the choice (KEP-6007, ``numa_score_selection_total``)."""
         return self.mask != self.structural
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The answer and its reasons. Of ``asker``, ``rest`` and ``cpus`` are what masks were passed over for."""
+
+    ids: tuple[DeviceId, ...]
+    outcome: Outcome
+    strategy: Strategy
+    choice: MaskChoice = MaskChoice()
+    asker: Asker = field(default_factory=Asker)

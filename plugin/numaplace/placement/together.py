@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from numaplace.model.mask import union_of
 from numaplace.model.names import ResourceName, is_memory
+from numaplace.placement.reasons import Asker
 from numaplace.state.snapshot import Snapshot
 
 Amounts = Mapping[ResourceName, int]
@@ -26,9 +27,7 @@ class Together:
     cpus: int = 0
 
 
-def keep_together(
-    masks: Sequence[int], *, held: int, rest: Amounts, cpus: int, snapshot: Snapshot | None
-) -> Together:
+def keep_together(masks: Sequence[int], asker: Asker, *, snapshot: Snapshot | None) -> Together:
     """Narrow ``masks`` down, in this order; a condition that no mask meets is passed over.
 
     1. Where the container has devices already (``held``), for they stay.
@@ -40,11 +39,12 @@ def keep_together(
 
     What the last two are worth is in docs/fragmentation.md. Resources without state do not count.
     """
+    held, cpus = asker.held, asker.cpus
     masks = _those(masks, lambda mask: held in (0, mask & held) or mask & held == mask)
     if snapshot is None:
         return Together(masks)
     tallies = snapshot.tallies
-    known = {name: amount for name, amount in rest.items() if name in tallies}
+    known = {name: amount for name, amount in asker.rest.items() if name in tallies}
     devices = {name: amount for name, amount in known.items() if name in snapshot.device_states}
     compute = {name: amount for name, amount in known.items() if name not in devices}
     memory = {name: amount for name, amount in compute.items() if is_memory(name)}

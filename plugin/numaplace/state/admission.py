@@ -14,8 +14,7 @@ than one pod can be the one, and the answer is "unknown".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from numaplace.model.names import PodKey, ResourceName
 from numaplace.model.podresources import ContainerUse, PodUse
@@ -26,41 +25,19 @@ from numaplace.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The pods that may be asking, sorted, and the one that is, if only one can be.
+    """The pods that may be asking: their entries in the List, two where a successor has the same name."""
 
-    ``able`` are their entries in the List: two of one key are a finished pod and its successor.
-    """
+    able: tuple[PodUse, ...] = ()
 
-    candidates: tuple[PodKey, ...] = ()
-    pod: PodUse | None = None
-    able: tuple[PodUse, ...] = field(default=(), repr=False)
+    @property
+    def candidates(self) -> tuple[PodKey, ...]:
+        """Their names, sorted."""
+        return tuple(sorted({pod.key for pod in self.able}))
 
-    def narrowed(self, able: Sequence[PodUse]) -> Admission:
-        """Return who may be asking, once only these entries can be."""
-        keys = tuple(sorted({pod.key for pod in able}))
-        return Admission(keys, able[0] if len(able) == 1 else None, tuple(able))
-
-
-UNKNOWN = Admission()
-
-
-def asking(
-    pods: Sequence[PodUse],
-    resource: ResourceName,
-    complete: Collection[PodKey],
-    *,
-    latest: Grant | None = None,
-) -> Admission:
-    """Return who may be asking for ``resource``: pods that are not ``complete`` and can still ask for it.
-
-    ``latest`` is a grant known to be for the pod under admission (``AdmissionLog.asking`` knows): of several
-    candidates, the one that holds it is the one.
-    """
-    able = [pod for pod in pods if pod.key not in complete and can_ask(pod, resource)]
-    if len(able) > 1 and latest is not None:
-        holders = [pod for pod in able if any(_holds(one, latest) for one in pod.containers)]
-        able = holders if len(holders) == 1 else able
-    return UNKNOWN.narrowed(able)
+    @property
+    def pod(self) -> PodUse | None:
+        """The one that is asking, if only one can be."""
+        return self.able[0] if len(self.able) == 1 else None
 
 
 def held_nodes(
@@ -109,14 +86,16 @@ class AdmissionLog:
     def asking(self, entries: Entries, resource: ResourceName, *, latest: Grant | None = None) -> Admission:
         """Return who may be asking, given the List that was observed last and our latest grant (``Ledger``).
 
-        The grant counts when it was made since a decision after which no new pod has appeared: it can then
-        only be for the pod still under admission.
+        If the grant was made since a decision after which no new pod has appeared, it can only be for the pod
+        still under admission: of several candidates, the one that holds it is the one.
         """
+        open_ = (pod for key in entries.keys() - self.complete for pod in entries[key])
+        able = tuple(pod for pod in open_ if can_ask(pod, resource))
         since = self._decided_at_seconds
-        if latest is not None and (since is None or latest.at_seconds < since):
-            latest = None
-        pods = [pod for key in entries.keys() - self.complete for pod in entries[key]]
-        return asking(pods, resource, self.complete, latest=latest)
+        if len(able) > 1 and latest is not None and since is not None and latest.at_seconds >= since:
+            holders = tuple(pod for pod in able if any(_holds(one, latest) for one in pod.containers))
+            able = holders if len(holders) == 1 else able
+        return Admission(able)
 
     def decided(self, admission: Admission, entries: Entries, *, now_seconds: float) -> AdmissionLog:
         """Note a decision on the List observed last. If the pod is known, all others are complete."""

@@ -93,7 +93,7 @@ def attribute(
     able = {id(use): use for use in (*unknown, *(use for use, _ in askers))}
     if not able:
         return Attribution(admission)
-    admission = admission.narrowed(tuple(able.values()))
+    admission = Admission(tuple(able.values()))
     if unknown:
         return Attribution(admission)
     found = [asker for _, asker in askers]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.model.topology import NumaTopology
-from numaplace.state.admission import UNKNOWN
+from numaplace.state.admission import Admission
 from numaplace.state.attribution import Attribution
 from numaplace.state.snapshot import Snapshot
 
@@ -26,7 +26,7 @@ class Asking:
         return pod.key if pod else None
 
 
-NOBODY = Asking(Attribution(UNKNOWN))
+NOBODY = Asking(Attribution(Admission()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,4 +125,4 @@ def _why(block: DeviceBlock, snapshot: Snapshot, *, answers: Answers, steered: S
     if placement is None:
         return "chosen by the kubelet"
     sentence = why(placement)
-    return sentence if placement.rule is Rule.SCORE else f"{sentence} (strategy {placement.strategy})"
+    return sentence if placement.choice.rule is Rule.SCORE else f"{sentence} (strategy {placement.strategy})"

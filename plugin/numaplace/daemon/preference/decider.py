@@ -27,7 +27,7 @@ from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.placement.index import DeviceIndex
 from numaplace.placement.place import PlacementRequest, place
-from numaplace.placement.reasons import Candidate, Placement
+from numaplace.placement.reasons import Asker, Candidate, MaskChoice, Placement
 from numaplace.placement.text import why
 from numaplace.prediction.model import KubeletModel
 from numaplace.state.attribution import NO_SPECS, Specs
@@ -144,7 +144,7 @@ class Decider:
             ask.resource,
             strategy=decision.placement.strategy,
             outcome=decision.placement.outcome,
-            score_decided=decision.placement.score_decided,
+            score_decided=decision.placement.choice.score_decided,
             duration_seconds=duration_seconds,
             degraded=decision.degraded,
         )
@@ -193,10 +193,7 @@ class Decider:
                 offered,
                 ask.must_include,
                 ask.size,
-                held=asking.held,
-                rest=question.rest,
-                requested=None if known is None else frozenset(known),
-                cpus=cpus,
+                Asker(asking.held, question.rest, None if known is None else frozenset(known), cpus),
                 freed_at=question.freed_at,
             ),
             index=ask.index,
@@ -223,7 +220,8 @@ class Decider:
                 ask.resource, Alignment.ONE_NODE if reduce(and_, masks) else Alignment.SPLIT
             )
         placement, snapshot, pod = decision.placement, decision.question.snapshot, decision.asking.pod
-        shown = _shown(placement)
+        choice, asker = placement.choice, placement.asker
+        shown = _shown(choice)
         self._log.info(
             "decision",
             resource=ask.resource,
@@ -233,11 +231,11 @@ class Decider:
             size=ask.size,
             offered=len(ask.available),
             ids=placement.ids,
-            numa=None if placement.mask is None else nodes_of(placement.mask),
-            structural=None if placement.structural is None else nodes_of(placement.structural),
+            numa=None if choice.mask is None else nodes_of(choice.mask),
+            structural=None if choice.structural is None else nodes_of(choice.structural),
             strategy=placement.strategy,
             outcome=placement.outcome,
-            rule=placement.rule,
+            rule=choice.rule,
             why=why(placement),
             candidates=[
                 {
@@ -248,17 +246,17 @@ class Decider:
                 }
                 for candidate in shown
             ],
-            candidates_not_shown=len(placement.candidates) - len(shown),
-            held=nodes_of(placement.held),
-            rest=placement.rest,
-            cpus=nodes_of(placement.cpus),
+            candidates_not_shown=len(choice.candidates) - len(shown),
+            held=nodes_of(asker.held),
+            rest=asker.rest,
+            cpus=nodes_of(asker.cpus),
             degraded=decision.degraded,
             snapshot_age_ms=round(snapshot.age_seconds(self._clock()) * 1000, 1) if snapshot else None,
             duration_ms=round(duration_seconds * 1000, 2),
         )
 
 
-def _shown(placement: Placement) -> list[Candidate]:
+def _shown(choice: MaskChoice) -> list[Candidate]:
     """Return the candidates for the log, the chosen one first: on a large node there may be hundreds."""
-    ordered = sorted(placement.candidates, key=lambda candidate: candidate.mask != placement.mask)
+    ordered = sorted(choice.candidates, key=lambda candidate: candidate.mask != choice.mask)
     return ordered[:MAX_LOGGED_CANDIDATES]

@@ -18,7 +18,7 @@ from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
 from numaplace.placement.index import DeviceIndex, index_devices
 from numaplace.placement.place import PlacementRequest, place
-from numaplace.placement.reasons import Placement
+from numaplace.placement.reasons import Asker, Placement
 from numaplace.prediction.cpus import cpus_ahead
 from numaplace.simulate.simulator.node import SimulatedNode
 from numaplace.state.attribution import pinned_request
@@ -65,12 +65,17 @@ class PreferredPlugin:
             available=call.available,
             must_include=call.must_include,
             size=call.size,
-            held=mask_of(
-                one for resource, ids in held.items() for id_ in ids for one in node.nodes_of(resource, id_)
+            asker=Asker(
+                held=mask_of(
+                    one
+                    for resource, ids in held.items()
+                    for id_ in ids
+                    for one in node.nodes_of(resource, id_)
+                ),
+                rest={name: n for name, n in asked.items() if name != call.resource and name not in held},
+                requested=frozenset(asked),
+                cpus=self._cpus_ahead(node, pod, container),
             ),
-            rest={name: n for name, n in asked.items() if name != call.resource and name not in held},
-            requested=frozenset(asked),
-            cpus=self._cpus_ahead(node, pod, container),
             freed_at=self._freed.get(call.resource, {}),
         )
         placement = place(

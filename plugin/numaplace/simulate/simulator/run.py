@@ -193,12 +193,13 @@ def _decided(result: ContainerResult, decision: Decision, everywhere: int) -> Co
 def _placed(result: ContainerResult) -> ContainerResult:
     """Return the result with what the plugin decided for the first resource that it had a choice of."""
     for placement in result.placements.values():
-        if placement.rule is not None:
+        choice = placement.choice
+        if choice.rule is not None:
             return replace(
                 result,
-                structural=placement.structural,
-                rule=placement.rule,
-                candidates=tuple(Hint(one.mask, one.preferred, one.score) for one in placement.candidates),
+                structural=choice.structural,
+                rule=choice.rule,
+                candidates=tuple(Hint(one.mask, one.preferred, one.score) for one in choice.candidates),
             )
     return result
 
