@@ -4,18 +4,26 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+RUNS   := $(VENV)/.runs
 STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/pip --quiet --disable-pip-version-check
 
 .PHONY: demo test chart e2e e2e-cluster e2e-guest e2e-kind check fix bench study proto schema lock clean
 
-$(STAMP): requirements/dev.lock pyproject.toml
+# What numaplace needs to run, and no more: `make demo` is quick on a machine that has nothing yet.
+$(RUNS): requirements/run.lock requirements/build.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "numaplace needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	$(PIP) install --require-hashes -r requirements/run.lock
+	$(PIP) install --require-hashes -r requirements/build.lock
+	$(PIP) install --no-build-isolation --no-deps --editable .
 	touch $@
 
-demo: $(STAMP)
+$(STAMP): $(RUNS) requirements/dev.lock
+	$(PIP) install --require-hashes -r requirements/dev.lock
+	touch $@
+
+demo: $(RUNS)
 	@$(BIN)/numaplace demo
 
 test: $(STAMP)
@@ -71,12 +79,19 @@ schema: $(STAMP)
 	$(BIN)/python charts/schema.py
 	$(BIN)/python -m charts.dashboard
 
-# Rewrites the locked dependencies (needs `uv` on the PATH).
-lock:
-	uv pip compile --quiet --upgrade pyproject.toml --generate-hashes --no-header --python-version 3.11 -o requirements/run.lock
-	echo 'setuptools>=77' | uv pip compile --quiet --upgrade - --generate-hashes --no-header --python-version 3.11 -o requirements/build.lock
-	echo 'cyclonedx-bom>=7.5' | uv pip compile --quiet --upgrade - --generate-hashes --no-header --python-version 3.11 -o requirements/sbom.lock
-	uv pip compile --quiet --upgrade pyproject.toml --extra dev --generate-hashes --no-header --python-version 3.11 -c requirements/run.lock -o requirements/dev.lock
+# Rewrites the locked dependencies, with a `uv` of its own.
+UV      := $(VENV)-lock/bin/uv
+COMPILE := $(UV) pip compile --quiet --upgrade --generate-hashes --no-header --python-version 3.11
+
+$(UV):
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+
+lock: $(UV)
+	$(COMPILE) pyproject.toml -o requirements/run.lock
+	echo 'setuptools>=77' | $(COMPILE) - -o requirements/build.lock
+	echo 'cyclonedx-bom>=7.5' | $(COMPILE) - -o requirements/sbom.lock
+	$(COMPILE) pyproject.toml --extra dev -c requirements/run.lock -o requirements/dev.lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

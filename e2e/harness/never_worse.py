@@ -28,7 +28,7 @@ from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.predict import predict
 from numaplace.prediction.request import Request
 from numaplace.prediction.state import StateUnknown, SteeringState, state_of
-from numaplace.simulate.scenario.kinds import parse_cpu_list
+from numaplace.reading.names import parse_cpu_list
 from numaplace.simulate.scenario.load import parse_scenario
 from numaplace.simulate.scenario.records import Health
 from numaplace.simulate.scenario.records import Scenario as ParsedScenario

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 from numaplace.model.quantity import parse_quantity
-from numaplace.simulate.scenario.kinds import parse_cpu_list
+from numaplace.reading.names import parse_cpu_list
 
 from harness.backend import Tools, simulated_node
 from harness.conformance import normalise

@@ -226,7 +226,7 @@ def case(text: str, *arguments: str, code: int = 1, **site: Any) -> Any:
         ),
         case("unknown command: run", "run", code=2),
         case("unknown command: demo", "demo", code=2),
-        case("config knows one word: check", "config", code=2),
+        case("config has one subcommand: check", "config", code=2),
         case("--node needs a value", "doctor", "--node", code=2),
         case("--namespace needs a value", "doctor", "--namespace=", code=2),
         case("either --node or --all-nodes", "doctor", "--node", "worker-1", "--all-nodes", code=2),

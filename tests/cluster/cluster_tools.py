@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from numaplace.cluster.client import ApiClient
-from numaplace.cluster.credentials import Access, Server
-from numaplace.cluster.fake import FakeApiServer
+from numaplace.cluster.client import ApiClient, Limits
+from numaplace.cluster.credentials import Server
 
 NODE = "worker-1"
 
@@ -45,12 +45,48 @@ class FakeCredentials:
         parts = urlsplit(url)
         self.server = Server(parts.hostname or "", parts.port or 0)
 
-    def access(self) -> Access:
-        return Access(tls=None, authorization="Bearer secret")
+    def authorization(self) -> str:
+        return "Bearer secret"
+
+    def tls(self) -> None:
+        return None
 
 
-def client_of(api: FakeApiServer) -> ApiClient:
-    return ApiClient(FakeCredentials(api.url), user_agent="numaplace/test")
+Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def raw_server(connected: Connected) -> AsyncIterator[str]:
+    """Give the URL of a server that does as ``connected`` does with each connection, and then closes it."""
+
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await connected(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    async with await asyncio.start_server(served, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def read_request(reader: asyncio.StreamReader) -> tuple[str, bytes]:
+    """Return (method, body) of the next request."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    lengths = [line for line in head.splitlines() if line.lower().startswith("content-length:")]
+    size = int(lengths[0].partition(":")[2]) if lengths else 0
+    return head.partition(" ")[0], await reader.readexactly(size)
+
+
+@contextmanager
+def client_of(url: str, limits: Limits | None = None) -> Iterator[ApiClient]:
+    """Give a client; its kept connections are closed at the end."""
+    client = ApiClient(FakeCredentials(url), user_agent="numaplace/test", limits=limits)
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 async def until(condition: Callable[[], Any], limit_seconds: float = 10.0) -> Any:

@@ -5,11 +5,12 @@ import shutil
 import ssl
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
-from numaplace.cluster.client import ApiClient, Request
+from numaplace.cluster.client import ApiClient
 from numaplace.cluster.credentials import find_credentials
 from numaplace.errors import InputError, PeerError
 
@@ -48,8 +49,8 @@ def test_kubeconfig(tmp_path: Path) -> None:
     found = find_credentials({"KUBECONFIG": str(file)}, service_account=tmp_path)
     server = found.server
     assert (server.host, server.port, server.base_path) == ("127.0.0.1", 8001, "/base")
-    assert found.access().authorization == "Bearer abc"
-    assert found.access().tls is None
+    assert found.authorization() == "Bearer abc"
+    assert found.tls() is None
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "kind: Config"])
@@ -77,11 +78,15 @@ def account(tmp_path: Path) -> Path:
 
 async def test_in_a_pod_the_present_token_is_sent_over_tls(account: Path) -> None:
     seen: list[bytes] = []
+    connections: list[int] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-        await writer.drain()
+        connections.append(1)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                seen.append(await reader.readuntil(b"\r\n\r\n"))
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                await writer.drain()
 
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(account / "ca.crt", account / "key")
@@ -89,23 +94,46 @@ async def test_in_a_pod_the_present_token_is_sent_over_tls(account: Path) -> Non
         port = server.sockets[0].getsockname()[1]
         env = {**IN_POD, "KUBERNETES_SERVICE_PORT": str(port)}
         client = ApiClient(find_credentials(env, service_account=account), user_agent="t")
-        assert await client.call(Request("GET", "/x", {})) == b"{}"
+        assert await client.request("GET", "/x") == b"{}"
         (account / "token").write_text("two\n")
-        assert await client.call(Request("GET", "/x", {})) == b"{}"
+        assert await client.request("GET", "/x") == b"{}"
         other = ApiClient(
             find_credentials({**env, "KUBERNETES_SERVICE_HOST": "localhost"}, service_account=account),
             user_agent="t",
         )
         with pytest.raises(PeerError, match=r"(?i)certificate|hostname"):
-            await other.call(Request("GET", "/x", {}))
+            await other.request("GET", "/x")
+        client.close()
     assert [b"Authorization: Bearer one" in seen[0], b"Authorization: Bearer two" in seen[1]] == [True, True]
+    assert len(connections) == 1
 
 
 async def test_a_token_that_cannot_be_read_is_survived(account: Path) -> None:
     found = find_credentials(IN_POD, service_account=account)
     (account / "ca.crt").unlink()
-    with pytest.raises(PeerError):
-        await ApiClient(found, user_agent="t").call(Request("GET", "/x", {}))
+    with pytest.raises(PeerError, match="service account"):
+        await ApiClient(found, user_agent="t").request("GET", "/x")
+
+
+@pytest.mark.parametrize(
+    "token", [b"one\r\nX-Other: two", b"one\ntwo\n", b"\n", b"\xff", b"one\0", b"x" * 100_000]
+)
+async def test_a_token_that_cannot_be_a_header_is_not_sent(account: Path, token: bytes) -> None:
+    (account / "token").write_bytes(token)
+    found = find_credentials(IN_POD, service_account=account)
+    with pytest.raises(PeerError, match="the token is") as caught:
+        await ApiClient(found, user_agent="t").request("GET", "/x")
+    assert caught.value.code == "CREDENTIALS"
+    assert "two" not in str(caught.value)
+
+
+async def test_a_kubeconfigs_token_that_cannot_be_a_header_is_not_sent(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(kubeconfig("http://127.0.0.1:1", token="one\r\nX-Other: two"))
+    found = find_credentials({"KUBECONFIG": str(file)}, service_account=tmp_path)
+    with pytest.raises(PeerError, match="the token is") as caught:
+        await ApiClient(found, user_agent="t").request("GET", "/x")
+    assert caught.value.code == "CREDENTIALS"
 
 
 def test_in_a_pod_the_package_kubernetes_is_not_imported(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from cluster_tools import NODE, FakeCredentials, client_of, until
+from cluster_tools import NODE, client_of, until
 from numaplace.cluster.client import ApiClient
 from numaplace.cluster.events import Note, event_name, event_object
 from numaplace.cluster.fake import FakeApiServer
@@ -62,8 +62,8 @@ def numbered(count: int) -> list[Note]:
     return [replace(NOTE, identity=str(number)) for number in range(count)]
 
 
-async def test_an_event_is_created_beside_its_pod(api: FakeApiServer) -> None:
-    async with Sent(client_of(api)).running() as sent:
+async def test_an_event_is_created_beside_its_pod(api: FakeApiServer, client: ApiClient) -> None:
+    async with Sent(client).running() as sent:
         sent.sender.put(NOTE)
         await until(lambda: sent.results == ["sent"])
     ((key, event),) = api.events.items()
@@ -75,9 +75,9 @@ async def test_an_event_is_created_beside_its_pod(api: FakeApiServer) -> None:
     assert event["source"] == {"component": "numaplace", "host": NODE}
 
 
-async def test_the_same_note_is_told_once(api: FakeApiServer) -> None:
+async def test_the_same_note_is_told_once(api: FakeApiServer, client: ApiClient) -> None:
     """A daemon that starts anew does not know what its predecessor told: the API server does."""
-    async with Sent(client_of(api)).running() as sent:
+    async with Sent(client).running() as sent:
         for note in (NOTE, NOTE, replace(NOTE, identity="vf-2"), replace(NOTE, uid="successor")):
             sent.sender.put(note)
         await until(lambda: len(sent.results) == 4)
@@ -85,8 +85,8 @@ async def test_the_same_note_is_told_once(api: FakeApiServer) -> None:
     assert len(api.events) == 3
 
 
-async def test_a_burst_goes_at_once_and_the_rest_slowly(api: FakeApiServer) -> None:
-    async with Sent(client_of(api)).running() as sent:
+async def test_a_burst_goes_at_once_and_the_rest_slowly(api: FakeApiServer, client: ApiClient) -> None:
+    async with Sent(client).running() as sent:
         for note in numbered(BURST + 3):
             sent.sender.put(note)
         await until(lambda: len(sent.results) == BURST + 3)
@@ -94,16 +94,18 @@ async def test_a_burst_goes_at_once_and_the_rest_slowly(api: FakeApiServer) -> N
     assert sent.now == pytest.approx(6.0)
 
 
-async def test_whoever_puts_one_in_never_waits_and_one_too_many_is_dropped(api: FakeApiServer) -> None:
-    sent = Sent(client_of(api))
+async def test_whoever_puts_one_in_never_waits_and_one_too_many_is_dropped(
+    api: FakeApiServer, client: ApiClient
+) -> None:
+    sent = Sent(client)
     for note in numbered(MAX_WAITING + 2):
         sent.sender.put(note)
     assert sent.results == ["dropped", "dropped"]
 
 
-async def test_what_passes_is_tried_again(api: FakeApiServer) -> None:
+async def test_what_passes_is_tried_again(api: FakeApiServer, client: ApiClient) -> None:
     api.refuse["events"] = 503
-    async with Sent(client_of(api)).running() as sent:
+    async with Sent(client).running() as sent:
         sent.sender.put(NOTE)
         await until(lambda: len(sent.failures) >= 3)
         assert sent.results == []
@@ -113,26 +115,30 @@ async def test_what_passes_is_tried_again(api: FakeApiServer) -> None:
 
 
 async def test_an_old_event_is_given_up() -> None:
-    with FakeApiServer().serving() as url:
-        away = ApiClient(FakeCredentials(url), user_agent="t")
+    with FakeApiServer().serving() as url, client_of(url) as away:
+        pass
     async with Sent(away).running() as sent:
         sent.sender.put(NOTE)
         await until(lambda: sent.results == ["failed"])
     assert GIVEN_UP_AFTER_SECONDS < sent.now < GIVEN_UP_AFTER_SECONDS + 61
 
 
-async def test_a_server_that_does_not_know_its_roles_yet_is_asked_again(api: FakeApiServer) -> None:
+async def test_a_server_that_does_not_know_its_roles_yet_is_asked_again(
+    api: FakeApiServer, client: ApiClient
+) -> None:
     api.refuse["events"] = 403
-    async with Sent(client_of(api), slept=api.refuse.clear).running() as sent:
+    async with Sent(client, slept=api.refuse.clear).running() as sent:
         sent.sender.put(NOTE)
         await until(lambda: sent.results == ["sent"])
     assert not sent.failures
 
 
 @pytest.mark.parametrize(("status", "requests"), [(403, 1 + REFUSALS), (404, 1), (422, 1)])
-async def test_what_is_refused_is_given_up_and_told(api: FakeApiServer, status: int, requests: int) -> None:
+async def test_what_is_refused_is_given_up_and_told(
+    api: FakeApiServer, client: ApiClient, status: int, requests: int
+) -> None:
     api.refuse["events"] = status
-    async with Sent(client_of(api)).running() as sent:
+    async with Sent(client).running() as sent:
         sent.sender.put(NOTE)
         await until(lambda: sent.results == ["failed"])
     assert [error.code for error in sent.failures] == [str(status)]

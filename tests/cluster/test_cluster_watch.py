@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from cluster_tools import NODE, FakeCredentials, client_of, pod_json, until
+from cluster_tools import NODE, client_of, pod_json, until
 from numaplace.cluster.client import ApiClient
 from numaplace.cluster.fake import FakeApiServer
 from numaplace.cluster.pods import PodStore
@@ -60,10 +60,10 @@ async def watching(client: ApiClient, times: WatchTimes | None = None) -> AsyncI
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_pods_of_this_node_are_followed(api: FakeApiServer) -> None:
+async def test_pods_of_this_node_are_followed(api: FakeApiServer, client: ApiClient) -> None:
     api.put(pod_json("first"))
     api.put(pod_json("elsewhere", node="worker-2"))
-    async with watching(client_of(api)) as seen:
+    async with watching(client) as seen:
         await until(lambda: seen.names == {"first"} and seen.up)
         api.put(pod_json("second"))
         api.put(pod_json("other", node="worker-2"))
@@ -78,8 +78,10 @@ async def test_pods_of_this_node_are_followed(api: FakeApiServer) -> None:
     assert (api.requests[0][2]["resourceVersion"], api.requests[1][2]["allowWatchBookmarks"]) == ("0", "true")
 
 
-async def test_a_watch_that_ends_goes_on_where_a_bookmark_left_off(api: FakeApiServer) -> None:
-    async with watching(client_of(api)) as seen:
+async def test_a_watch_that_ends_goes_on_where_a_bookmark_left_off(
+    api: FakeApiServer, client: ApiClient
+) -> None:
+    async with watching(client) as seen:
         await until(lambda: seen.up)
         api.bookmark()
         api.bookmark()
@@ -92,9 +94,9 @@ async def test_a_watch_that_ends_goes_on_where_a_bookmark_left_off(api: FakeApiS
     assert versions[-1] > versions[0]
 
 
-async def test_410_gone_leads_to_a_consistent_list(api: FakeApiServer) -> None:
+async def test_410_gone_leads_to_a_consistent_list(api: FakeApiServer, client: ApiClient) -> None:
     api.put(pod_json("gone"))
-    async with watching(client_of(api)) as seen:
+    async with watching(client) as seen:
         await until(lambda: seen.up)
         api.refuse["watch"] = 503
         api.forget_history()
@@ -110,10 +112,11 @@ async def test_410_gone_leads_to_a_consistent_list(api: FakeApiServer) -> None:
     assert "resourceVersion" not in lists[-1]
 
 
-async def test_a_server_that_is_away_is_asked_for_ever_ever_more_rarely(api: FakeApiServer) -> None:
-    client = client_of(api)
-    with FakeApiServer().serving() as url:
-        away = ApiClient(FakeCredentials(url), user_agent="t")
+async def test_a_server_that_is_away_is_asked_for_ever_ever_more_rarely(
+    api: FakeApiServer, client: ApiClient
+) -> None:
+    with FakeApiServer().serving() as url, client_of(url) as away:
+        pass
     async with watching(away) as seen:
         await until(lambda: len(seen.pauses) >= 9)
     assert {error.code for error in seen.failures} == {"UNAVAILABLE"}
@@ -122,25 +125,24 @@ async def test_a_server_that_is_away_is_asked_for_ever_ever_more_rarely(api: Fak
         await until(lambda: seen.up)
 
 
-async def test_what_was_known_stays_while_the_server_is_away(api: FakeApiServer) -> None:
-    server = FakeApiServer()
-    server.put(pod_json("kept", {"a.com/x": "1"}))
-    with server.serving():
-        client = client_of(server)
-        async with watching(client) as seen:
-            await until(lambda: seen.up)
-            server.refuse.update({"list": 500, "watch": 500})
-            server.hang_up()
-            await until(lambda: len(seen.failures) > 3)
-            assert (seen.names, seen.up) == ({"kept"}, 0)
-            server.refuse.clear()
-            await until(lambda: seen.up)
+async def test_what_was_known_stays_while_the_server_is_away(api: FakeApiServer, client: ApiClient) -> None:
+    api.put(pod_json("kept", {"a.com/x": "1"}))
+    async with watching(client) as seen:
+        await until(lambda: seen.up)
+        api.refuse.update({"list": 500, "watch": 500})
+        api.hang_up()
+        await until(lambda: len(seen.failures) > 3)
+        assert (seen.names, seen.up) == ({"kept"}, 0)
+        api.refuse.clear()
+        await until(lambda: seen.up)
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_without_permission_the_pauses_get_longest(api: FakeApiServer, status: int) -> None:
+async def test_without_permission_the_pauses_get_longest(
+    api: FakeApiServer, client: ApiClient, status: int
+) -> None:
     api.refuse["list"] = status
-    async with watching(client_of(api)) as seen:
+    async with watching(client) as seen:
         await until(lambda: len(seen.pauses) >= 11)
         del api.refuse["list"]
         await until(lambda: seen.up)
@@ -148,9 +150,11 @@ async def test_without_permission_the_pauses_get_longest(api: FakeApiServer, sta
     assert seen.failures[0].code == str(status)
 
 
-async def test_a_server_that_does_not_know_its_roles_yet_is_no_trouble(api: FakeApiServer) -> None:
+async def test_a_server_that_does_not_know_its_roles_yet_is_no_trouble(
+    api: FakeApiServer, client: ApiClient
+) -> None:
     """As for a second after its start: then nothing is told, and it is asked again soon."""
-    async with watching(client_of(api)) as seen:
+    async with watching(client) as seen:
         await until(lambda: seen.up)
         api.refuse_once["watch"] = 403
         api.hang_up()
@@ -160,8 +164,8 @@ async def test_a_server_that_does_not_know_its_roles_yet_is_no_trouble(api: Fake
     assert not seen.failures
 
 
-async def test_a_watch_that_ends_at_once_is_no_busy_loop(api: FakeApiServer) -> None:
-    async with watching(client_of(api)) as seen:
+async def test_a_watch_that_ends_at_once_is_no_busy_loop(api: FakeApiServer, client: ApiClient) -> None:
+    async with watching(client) as seen:
         for number in range(1, 4):
             await until(lambda number=number: seen.calls.count(("watch", "OK")) == number)
             api.hang_up()
@@ -169,14 +173,14 @@ async def test_a_watch_that_ends_at_once_is_no_busy_loop(api: FakeApiServer) -> 
     assert seen.pauses[:3] == [1.0, 2.0, 4.0]
 
 
-async def test_a_silent_server_is_given_up(api: FakeApiServer) -> None:
-    async with watching(client_of(api), WatchTimes(silence=0.1)) as seen:
+async def test_a_silent_server_is_given_up(api: FakeApiServer, client: ApiClient) -> None:
+    async with watching(client, WatchTimes(silence=0.1)) as seen:
         await until(lambda: seen.failures)
     assert seen.failures[0].code == "UNAVAILABLE"
 
 
-async def test_nonsense_leads_to_a_new_list(api: FakeApiServer) -> None:
-    async with watching(client_of(api)) as seen:
+async def test_nonsense_leads_to_a_new_list(api: FakeApiServer, client: ApiClient) -> None:
+    async with watching(client) as seen:
         await until(lambda: seen.up)
         with api.changed:
             api._logged("MODIFIED", {"metadata": {"name": 7}, "spec": {"nodeName": NODE}})
@@ -184,25 +188,3 @@ async def test_nonsense_leads_to_a_new_list(api: FakeApiServer) -> None:
         api.forget_history()
         await until(lambda: seen.calls[-1] == ("watch", "OK"))
     assert [call for call, _ in seen.calls].count("list") >= 2
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "the answer is not HTTP/1.1"),
-        (b"HTTP/1.1 200 OK\r\n", "the server ended the connection in the middle"),
-    ],
-)
-async def test_answers_that_are_no_http_are_failures(text: bytes, reason: str) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(text)
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        client = ApiClient(FakeCredentials(f"http://127.0.0.1:{port}"), user_agent="t")
-        async with watching(client) as seen:
-            await until(lambda: len(seen.failures) > 1)
-    assert seen.failures[0].code == "UNAVAILABLE"
-    assert str(seen.failures[0]) == reason

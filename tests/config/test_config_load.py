@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 from numaplace.config import load_config
-from numaplace.config.document import parse_document
 from numaplace.config.schema import Config, GpuVendor, SteeringMode
 from numaplace.errors import ConfigError
 from numaplace.model.names import Strategy
+from numaplace.reading.document import parse_document
 
 CASES = Path(__file__).parent.parent / "cases" / "config"
 REFUSED = yaml.safe_load((CASES / "refused.yaml").read_text())
@@ -93,7 +93,7 @@ def test_the_contracts_example(tmp_path):
     assert config.weights.of("nvidia.com/gpu") == 6
     assert config.deadline_seconds == 0.2
     vf, gpu, declared = config.resources
-    assert vf.sriov.pf_names == ("ens1f0#0-3",)
+    assert [(one.name, one.ranges) for one in vf.sriov.pf_names] == [("ens1f0", (range(4),))]
     assert vf.sriov.drivers == ("iavf", "vfio-pci")
     assert vf.strategy is None
     assert gpu.gpu.vendor is GpuVendor.NVIDIA
@@ -156,6 +156,14 @@ def test_many_aliases_do_not_multiply(tmp_path):
 def test_deep_nesting_is_refused_not_a_crash(opening):
     with pytest.raises(ConfigError):
         parse_document(opening * 5000, source="f")
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("levels", [400, 700])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}")])
+def test_nesting_that_the_parser_still_takes_is_refused_too(opening, closing, levels, large):
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse_document("a: " + opening * levels + closing * levels, source="f", large=large)
 
 
 @pytest.mark.parametrize(

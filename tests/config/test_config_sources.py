@@ -10,11 +10,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numaplace.config import load_config, settings
 from numaplace.config.dump import as_document
-from numaplace.config.kinds import parse_duration, show_duration
 from numaplace.config.schema import Config
 from numaplace.config.settings import env_of, flag_of
 from numaplace.errors import ConfigError
 from numaplace.model.names import Strategy
+from numaplace.reading.quantities import parse_duration, show_duration
 
 SCALARS = [setting for setting in settings() if setting.flag]
 # Another value than the default for every scalar setting, as text.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,10 @@ def cluster_of(site: Site, api: FakeApiServer, log: EventLog) -> ClusterPart:
 
 
 @pytest.fixture
-def cluster(site: Site, api: FakeApiServer) -> ClusterPart:
-    return cluster_of(site, api, EventLog(logging.getLogger("numaplace.quiet")))
+async def cluster(site: Site, api: FakeApiServer) -> AsyncIterator[ClusterPart]:
+    made = cluster_of(site, api, EventLog(logging.getLogger("numaplace.quiet")))
+    yield made
+    made.close()
 
 
 def config_of(site: Site, file: Path | None) -> Config:

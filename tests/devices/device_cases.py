@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from numaplace.devices.source import SOURCES
+from numaplace.reading.names import PF_NAME
 
 CASES = Path(__file__).parent.parent / "cases/devices"
 
@@ -14,6 +15,8 @@ CASES = Path(__file__).parent.parent / "cases/devices"
 def record(kind: str, fields: Mapping[str, Any]) -> Any:
     """Make a kind's record from plain data."""
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    if "pf_names" in plain:
+        plain["pf_names"] = tuple(map(PF_NAME.parse, plain["pf_names"]))
     return SOURCES[kind].spec(**plain)
 
 

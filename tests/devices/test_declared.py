@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from device_cases import cases
-from numaplace.devices.declared.load import load_declared
+from numaplace.devices.declared.load import DEVICE_KEYS, load_declared
 from numaplace.errors import InputError
 from numaplace.model.device import DeviceNode, Mount
 
@@ -61,6 +61,14 @@ def test_a_bad_file_is_refused_with_all_its_problems(case: Any, tmp_path: Path) 
     for line, parts in zip(lines, case["says"], strict=True):
         for part in (str(file), *parts):
             assert part in line
+
+
+def test_an_unknown_key_is_told_all_that_are_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "widget.yaml"
+    file.write_text("- {id: a, x: 1}")
+    with pytest.raises(InputError) as caught:
+        load_declared(file)
+    assert f"allowed are {', '.join(DEVICE_KEYS)}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

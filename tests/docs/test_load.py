@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from numaplace.cluster.client import Limits
 from numaplace.cluster.sender import BURST, REFILL_SECONDS
 from numaplace.cluster.watch import WatchTimes
 
@@ -18,6 +19,7 @@ PAGE = (Path(__file__).parents[2] / "docs/concepts.md").read_text()
 SECTION = " ".join(PAGE.partition("## Load on the API server")[2].partition("\n## ")[0].split())
 
 TIMES = WatchTimes()
+KEPT_SECONDS = Limits().idle_seconds
 WATCH_SECONDS = TIMES.watch * 1.5  # from once to twice that, evenly
 WORST_EVENTS_PER_SECOND = NODES / REFILL_SECONDS
 
@@ -28,6 +30,8 @@ WORST_EVENTS_PER_SECOND = NODES / REFILL_SECONDS
         f"{NODES:,} nodes",
         f"in which {PODS_PER_SECOND} pods start per second",
         f"one pod per node in {NODES // PODS_PER_SECOND} s",
+        f"{NODES:,} and about {PODS_PER_SECOND * KEPT_SECONDS:.0f} for Events",
+        f"{PODS_PER_SECOND} per second \u00d7 {KEPT_SECONDS:.0f} s",
         f"{NODES / 60:.0f} per second",
         f"A watch lives {TIMES.watch / 60:.0f} to {2 * TIMES.watch / 60:.0f} minutes".lower(),
         f"{WATCH_SECONDS / 60} on average: {NODES:,} / {WATCH_SECONDS:.0f} s",

@@ -217,6 +217,14 @@ def test_a_gate_that_is_not_named_follows_the_group() -> None:
     assert (plain.alpha("Other"), plain.beta("Other")) == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("cpu", "reserves"),
+    [("500m", True), (1, True), ("0", False), ("0m", False), ("0.0", False), (None, False)],
+)
+def test_only_an_amount_above_zero_reserves_cpus(cpu: object, *, reserves: bool) -> None:
+    assert settings_of({"systemReserved": {"cpu": cpu, "memory": "1Gi"}}).reserves_cpu is reserves
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from numaplace.cli.demo import run_table, summary
 from numaplace.model.names import ResourceName
-from numaplace.simulate.demo import _reason
+from numaplace.simulate.demo import DemoRun, Landing, _reason
 from numaplace.simulate.process import DaemonProcess
-from numaplace.simulate.story import ARRIVING, SETTINGS
+from numaplace.simulate.story import ARRIVING, PER_NODE, RUNNING, SETTINGS
+
+ROOT = Path(__file__).parents[2]
 
 HANG_SECONDS = 90.0
 """No promise of speed: five daemons start, and the machine may be busy. A demo that takes longer hangs."""
@@ -75,6 +82,9 @@ def test_the_same_pods_land_differently(runs: dict[Any, Any]) -> None:
 
 def test_packing_keeps_room_for_the_large_pod(runs: dict[Any, Any]) -> None:
     assert runs["most-allocated", ""]["train"]["numaNodes"] == [0]
+    assert runs["most-allocated", ""]["train"]["why"]["nvidia.com/gpu"] == (
+        "the kubelet offered devices of NUMA 0 only: notebook, encoder, infer, stream fill NUMA 1"
+    )
     assert runs["none", ""]["train"]["numaNodes"] == [0, 1]
     assert runs["none", ""]["train"]["why"]["nvidia.com/gpu"] == "only NUMA 0,1 together can hold the request"
 
@@ -87,6 +97,41 @@ def test_gpu_and_vf_share_a_node_but_with_the_kubelet_alone(runs: dict[Any, Any]
 def test_the_kubelet_alone_gives_no_reason(runs: dict[Any, Any]) -> None:
     reasons = {text for pod in runs[None, ""].values() for text in pod["why"].values()}
     assert reasons == {"the kubelet picks at random"}
+
+
+def demo_run(index: int, pods: dict[str, Any]) -> DemoRun:
+    landings = (
+        Landing(pod, tuple(pods[pod.name]["numaNodes"]), pods[pod.name]["devices"], pods[pod.name]["why"])
+        for pod in ARRIVING
+    )
+    return DemoRun(SETTINGS[index], tuple(landings))
+
+
+def test_the_readme_shows_what_it_prints(runs: dict[Any, Any]) -> None:
+    made = [demo_run(index, pods) for index, pods in enumerate(runs.values())]
+    printed = f"{run_table(made[2], colour=False)}\n{summary(made, colour=False)}"
+    readme = (ROOT / "README.md").read_text()
+    shown = re.search(r"^```\w*\n(strategy: .*?)^```", readme, re.MULTILINE | re.DOTALL)
+    assert shown
+    assert [line.rstrip() for line in printed.splitlines()] == shown[1].splitlines()
+
+
+@pytest.mark.parametrize(("side", "strategy"), [("alone", None), ("packed", "most-allocated")])
+def test_the_picture_shows_where_the_pods_are(side: str, strategy: str | None, runs: dict[Any, Any]) -> None:
+    svg = ElementTree.parse(ROOT / "docs/images/before-after.svg")
+    kinds = {
+        node: Counter(rect.get("class") for rect in svg.findall(f".//*[@id='{side}-{node}']/{{*}}rect"))
+        for node in (0, 1)
+    }
+    for pod in ARRIVING:
+        found = {node: kinds[node][pod.name] for node in kinds if kinds[node][pod.name]}
+        assert sorted(found) == runs[strategy, ""][pod.name]["numaNodes"]
+        assert sum(found.values()) == sum(pod.devices.values())
+    running = Counter(dict.fromkeys(kinds, 0))
+    for pod in RUNNING:
+        running[pod.running_on] += sum(pod.devices.values())
+    assert {node: kinds[node]["running"] for node in kinds} == running
+    assert all(sum(kinds[node].values()) - kinds[node]["node"] == sum(PER_NODE.values()) for node in kinds)
 
 
 async def test_the_reason_is_that_of_the_pods_own_devices() -> None:

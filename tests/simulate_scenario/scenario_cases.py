@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from numaplace.simulate.scenario.kinds import parse_cpu_list
+from numaplace.reading.names import parse_cpu_list
 from numaplace.simulate.scenario.load import parse_scenario
 from numaplace.simulate.scenario.records import Scenario
 

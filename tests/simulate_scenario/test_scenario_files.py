@@ -14,7 +14,7 @@ from numaplace.errors import ScenarioError
 from numaplace.managers.device_manager import ContainerKind
 from numaplace.model.names import CPU, MEMORY
 from numaplace.model.quantity import parse_quantity, rounded_up
-from numaplace.simulate.scenario.kinds import parse_cpu_list
+from numaplace.reading.names import parse_cpu_list
 from numaplace.simulate.scenario.load import load_scenario, parse_scenario
 from numaplace.simulate.scenario.records import Create, Delete, Enforcement, Health
 from numaplace.simulate.simulator.run import Simulator
@@ -158,6 +158,6 @@ def test_cpu_lists(cpus):
 
 def test_cpu_list_ranges():
     assert parse_cpu_list("0-2, 5") == {0, 1, 2, 5}
-    for text in ("a", "1-", "-1", "3-1", "0-99999", "1--2"):
-        with pytest.raises(ValueError, match=r"CPU list|backwards"):
+    for text in ("a", "1-", "-1", "3-1", "0-99999", "1--2", "1 2"):
+        with pytest.raises(ValueError, match=r"not a range|backwards"):
             parse_cpu_list(text)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numaplace.simulate.scenario.kinds import parse_cpu_list
+from numaplace.reading.names import parse_cpu_list
 from numaplace.simulate.scenario.load import parse_scenario
 from numaplace.simulate.scenario.records import Create, Delete
 from numaplace.simulate.simulator.document import run_document, step_document

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +45,17 @@ class Console:
     def say_json(self, document: Any) -> None:
         """Write a document as JSON."""
         self.say(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def command_parser(name: str, description: str, *, epilog: str) -> ArgumentParser:
+    """Return the parser of ``numaplace NAME``."""
+    return ArgumentParser(
+        prog=f"numaplace {name}",
+        description=description,
+        epilog=epilog,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
 
 
 def add_output_option(parser: ArgumentParser) -> None:

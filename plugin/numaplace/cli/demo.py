@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from numaplace.cli.console import Console, add_output_option
+from numaplace.cli.console import Console, add_output_option, command_parser
 from numaplace.cli.table import BOLD, paint, render_table
 from numaplace.model.ranges import ranges
 
@@ -24,15 +24,13 @@ The same four pods then arrive under each setting. The Topology Manager's policy
 
 def parser() -> ArgumentParser:
     """Return the command's parser."""
-    made = ArgumentParser(
-        prog="numaplace demo",
-        description="Starts a simulated NUMA node (a kubelet emulator on real gRPC sockets in a temporary\n"
+    made = command_parser(
+        "demo",
+        "Starts a simulated NUMA node (a kubelet emulator on real gRPC sockets in a temporary\n"
         "folder) and the real daemon against it, admits a handful of pods under each strategy,\n"
         "and shows where each landed and why, next to what the kubelet does alone.\n"
         "Needs no cluster and no root.",
         epilog="example: numaplace demo",
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add_output_option(made)
     return made
@@ -54,15 +52,16 @@ async def _demo(console: Console, *, as_json: bool) -> int:
         async for run in demo:
             runs.append(run)
             if not as_json:
-                console.say(_run_table(run, colour=console.colour))
+                console.say(run_table(run, colour=console.colour))
     if as_json:
         console.say_json({"runs": [_run_document(run) for run in runs]})
     else:
-        console.say(_summary(runs, colour=console.colour))
+        console.say(summary(runs, colour=console.colour))
     return 0
 
 
-def _run_table(run: DemoRun, *, colour: bool) -> str:
+def run_table(run: DemoRun, *, colour: bool) -> str:
+    """Return where each pod landed under one setting, and why."""
     rows = []
     for landing in run.landings:
         first = (landing.pod.name, _request(landing), _nodes(landing))
@@ -75,7 +74,8 @@ def _run_table(run: DemoRun, *, colour: bool) -> str:
     return f"{paint(title, BOLD, colour=colour)}\n{table}\n"
 
 
-def _summary(runs: Sequence[DemoRun], *, colour: bool) -> str:
+def summary(runs: Sequence[DemoRun], *, colour: bool) -> str:
+    """Return the NUMA nodes of each pod under all settings, side by side."""
     headings = ("POD", "ASKED FOR", *(run.setting.title.replace(", ", ",\n") for run in runs))
     rows = [
         (column[0].pod.name, _request(column[0]), *(_nodes(landing) for landing in column))

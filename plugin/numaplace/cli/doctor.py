@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from numaplace.cli.console import Console, add_output_option
+from numaplace.cli.console import Console, add_output_option, command_parser
 from numaplace.cli.diagnosis import as_document, as_text
 from numaplace.config.load import Loaded, load_config
 from numaplace.config.settings import CONFIG_FILE_ENV
@@ -20,16 +20,14 @@ from numaplace.kubelet.config.read import USUAL_FILE
 
 def parser() -> ArgumentParser:
     """Return the command's parser."""
-    made = ArgumentParser(
-        prog="numaplace doctor",
-        description="Checks this node: sockets, permissions, the kubelet's configuration, NUMA nodes,\n"
+    made = command_parser(
+        "doctor",
+        "Checks this node: sockets, permissions, the kubelet's configuration, NUMA nodes,\n"
         "devices, other plugins, the running daemon. Each finding says how it was seen and what to\n"
         "do. Changes nothing. Run it as root on the node, or in the daemon's pod (it sees less).",
         epilog=f"checks: {', '.join(CHECKS)}\n"
         "exit codes: 0 no problem (warnings and unknowns may be shown), 1 a problem, 2 bad input\n"
         "example: numaplace doctor --config /etc/numaplace/config.yaml",
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     made.add_argument(
         "--config",
@@ -70,7 +68,7 @@ def main(argv: Sequence[str], console: Console) -> int:
 
 
 def reach_of(loaded: Loaded, *, file: Path | None, folder: Path | None) -> Reach:
-    """Return what to look at under a configuration; ``InputError`` if selectors are wrong."""
+    """Return what to look at under a configuration; ``InputError`` for a source of a later version."""
     config = loaded.config
     return Reach(
         config=config,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from numaplace.cli.console import Console, add_output_option
+from numaplace.cli.console import Console, add_output_option, command_parser
 from numaplace.cli.explanation import as_document, as_text
 from numaplace.simulate.scenario.load import load_scenario
 from numaplace.simulate.simulator.explain import explain
@@ -14,14 +14,12 @@ from numaplace.simulate.simulator.explain import explain
 
 def parser() -> ArgumentParser:
     """Return the command's parser."""
-    made = ArgumentParser(
-        prog="numaplace explain",
-        description="Runs a scenario file up to one pod and shows its admission in full: what each resource\n"
+    made = command_parser(
+        "explain",
+        "Runs a scenario file up to one pod and shows its admission in full: what each resource\n"
         "says of each set of NUMA nodes, the scores and weights, which set wins by which rule, and\n"
         "what would have to be different if the pod is refused.",
         epilog="example: numaplace explain docs/examples/scenario.yaml --pod infer",
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     made.add_argument("file", metavar="FILE", type=Path, help="the scenario, YAML or JSON")
     made.add_argument("--pod", metavar="NAME", help="the pod to explain (default: the last one created)")

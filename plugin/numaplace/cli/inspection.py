@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from numaplace.cli.console import Console, add_output_option
+from numaplace.cli.console import Console, add_output_option, command_parser
 from numaplace.cli.report import as_document, as_tables
 from numaplace.cli.steering import Nodes, own_nodes, placed_allocatable, placed_pods
 from numaplace.config.load import load_config
@@ -29,14 +29,12 @@ _SCHEMES = ("unix:", "fake:")
 
 def parser() -> ArgumentParser:
     """Return the command's parser."""
-    made = ArgumentParser(
-        prog="numaplace inspect",
-        description="Shows the NUMA nodes with each resource's allocatable and allocated amounts, score and\n"
+    made = command_parser(
+        "inspect",
+        "Shows the NUMA nodes with each resource's allocatable and allocated amounts, score and\n"
         "largest request that still fits one node; and what each container holds. Reads the\n"
         "kubelet's PodResources API: run it on the node as root, or in the daemon's pod.",
         epilog="example: numaplace inspect -o json | jq '.resources[] | {name, largestSingleNodeFit}'",
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     default = Config()
     made.add_argument(

@@ -170,7 +170,7 @@ def node_table(node: Sequence[NodeUse], *, colour: bool = False) -> str:
         label: str = resource
         for one in node:
             allocatable, allocated = one.allocatable.get(resource, 0), one.allocated.get(resource, 0)
-            numbers = (allocatable, allocated, max(0, allocatable - allocated))
+            numbers = (allocatable, allocated, max(0, one.free(resource)))
             score = utilization_score(allocatable, allocated)
             shown = (amount(resource, number) for number in numbers)
             rows.append((label, str(one.id), *shown, str(score) if score else NOTHING))

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from numaplace.cli.console import Console
+from numaplace.cli.console import Console, command_parser
 from numaplace.config.load import Loaded, load_config
 from numaplace.config.settings import CONFIG_FILE_ENV, settings
 
 
 def parser() -> ArgumentParser:
     """Return the command's parser; the flags' destinations are the settings' key paths."""
-    made = ArgumentParser(
-        prog="numaplace run",
-        description="Runs the device plugin of this node. SIGHUP reloads the configuration, SIGTERM stops.",
+    made = command_parser(
+        "run",
+        "Runs the device plugin of this node. SIGHUP reloads the configuration, SIGTERM stops.",
         epilog="precedence: flag, environment variable, file. Reference: docs/configuration.md\n\n"
         "example: numaplace run --config /etc/numaplace/config.yaml --strategy least-allocated",
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     made.add_argument(
         "--config", metavar="FILE", help=f"configuration file; also {CONFIG_FILE_ENV} (default: none)"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from numaplace.cli.console import Console, add_output_option
+from numaplace.cli.console import Console, add_output_option, command_parser
 from numaplace.cli.outcome import node_table, steps_table, summary
 from numaplace.cli.progress import Progress
 from numaplace.simulate.scenario.load import load_scenario
@@ -16,15 +16,13 @@ from numaplace.simulate.simulator.run import simulate
 
 def parser() -> ArgumentParser:
     """Return the command's parser."""
-    made = ArgumentParser(
-        prog="numaplace simulate",
-        description="Runs a scenario file (a machine, a kubelet's configuration, pods that come and go) on\n"
+    made = command_parser(
+        "simulate",
+        "Runs a scenario file (a machine, a kubelet's configuration, pods that come and go) on\n"
         "ports of the kubelet's own managers: which NUMA nodes, CPUs, memory and devices each pod\n"
         "gets, or why it is refused. Needs no cluster and no hardware.",
         epilog="the scenario file is described in docs/simulate.md\n"
         "example: numaplace simulate docs/examples/scenario.yaml",
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     made.add_argument("file", metavar="FILE", type=Path, help="the scenario, YAML or JSON")
     add_output_option(made)

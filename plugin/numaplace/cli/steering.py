@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from numaplace.cli.table import BOLD, YELLOW, paint
 from numaplace.doctor.steering_page import SteeringFact
+from numaplace.doctor.text import counted
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, DeviceBlock, PodUse
 from numaplace.model.ranges import ranges
@@ -81,7 +82,7 @@ def _lines(steering: SteeringFact, *, colour: bool) -> Iterator[str]:
         text = f"circuit breaker open for {steering.open_seconds:.0f} s more: a pod was refused"
         yield f"  {paint(text, YELLOW, colour=colour)}"
     for resource, one in steering.withheld.items():
-        devices = f"{len(one.devices)} free {'device' if len(one.devices) == 1 else 'devices'}"
+        devices = counted(len(one.devices), "free device")
         yield f"  {resource}: topology of {devices} withheld on NUMA {ranges(one.nodes)}"
     if not steering.withheld and steering.mode != OFF:
         yield "  nothing withheld"

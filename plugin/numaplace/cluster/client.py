@@ -1,196 +1,250 @@
-"""The few HTTP/1.1 requests that are made to the API server, on the event loop.
+"""Requests to the API server, on the event loop.
 
-One connection per request: a watch holds its own for minutes, and Events are rare. Written on asyncio's
-streams: no thread stands in a read that cannot be ended, and the standard library has no client for the event
-loop.
+Short requests share a few kept connections. A kept one may have been closed by the server just as we send:
+then a request that may be made twice is made once more on a new connection, a POST or PATCH is not. A watch
+has a connection of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
 from urllib.parse import urlencode
 
+import h11
 import msgspec
 
-from numaplace.cluster.credentials import Credentials
+from numaplace.cluster.connection import LEAST_PIECE_BYTES, Connection, connect
+from numaplace.cluster.credentials import Credentials, Server
+from numaplace.cluster.decode import decode
 from numaplace.errors import PeerError
 
-REQUEST_SECONDS = 30.0
-CONNECT_SECONDS = 10.0
-MAX_BODY_BYTES = 64 * 1024 * 1024
-UNAVAILABLE = "UNAVAILABLE"
+MAX_REASON_LENGTH: Final = 500
+MAX_KEPT: Final = 2
+
+UNAVAILABLE: Final = "UNAVAILABLE"
 """``PeerError.code`` when there is no answer in HTTP; otherwise it is the status, such as ``403``."""
 
-_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""A server that is gone without a word is noticed after a minute, on a silent watch, too."""
+CONFLICT: Final = "409"
+"""An object of this name exists already (POST), or it has changed since it was read (PUT)."""
 
-_NETWORK_ERRORS = (OSError, ValueError)
-"""``OSError`` is TLS and time limits, too; ``ValueError`` no HTTP."""
+_REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
+_AWAY = (OSError, EOFError, h11.RemoteProtocolError)
+"""``OSError`` is TLS and time limits, too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """``body`` is sent as JSON of type ``content_type``."""
+class Limits:
+    """What one answer may cost; ``line`` is of a watch, ``refusal`` of the body that comes with an error.
 
+    etcd takes objects of up to 1.5 MiB, and their JSON is longer. ``idle_seconds``: how long a connection is
+    kept without a request; a burst shares one, but thousands of nodes do not hold an idle one each.
+    """
+
+    request_seconds: float = 30.0
+    refusal_seconds: float = 5.0
+    idle_seconds: float = 5.0
+    body_bytes: int = 64 * 1024 * 1024
+    line_bytes: int = 8 * 1024 * 1024
+    refusal_bytes: int = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
     method: str
     path: str
     query: Mapping[str, str]
-    body: object = None
-    content_type: str = "application/json"
+    body: bytes = b""
+    content_type: str = ""
+
+    def head(self, server: Server, user_agent: str, *, authorization: str | None) -> h11.Request:
+        host = f"[{server.host}]" if ":" in server.host else server.host
+        headers = [
+            ("Host", f"{host}:{server.port}"),
+            ("User-Agent", user_agent),
+            ("Accept", "application/json"),
+        ]
+        if authorization:
+            headers.append(("Authorization", authorization))
+        if self.content_type:
+            headers += [("Content-Type", self.content_type), ("Content-Length", str(len(self.body)))]
+        query = f"?{urlencode(self.query)}" if self.query else ""
+        return h11.Request(
+            method=self.method, target=f"{server.base_path}{self.path}{query}", headers=headers
+        )
 
 
 class ApiClient:
     """Calls one API server. Every failure is a ``PeerError`` with a code as in ``UNAVAILABLE``."""
 
-    def __init__(self, credentials: Credentials, *, user_agent: str) -> None:
+    def __init__(self, credentials: Credentials, *, user_agent: str, limits: Limits | None = None) -> None:
         self._credentials = credentials
         self._user_agent = user_agent
+        self._limits = limits or Limits()
+        self._kept: dict[Connection, asyncio.TimerHandle] = {}
 
-    async def call(self, request: Request) -> bytes:
-        """Return the body of the answer."""
-        async with _failures(REQUEST_SECONDS), self._answer(request) as chunks:
-            parts, size = [], 0
-            async for chunk in chunks:
-                parts.append(chunk)
-                size += len(chunk)
-                if size > MAX_BODY_BYTES:
-                    raise ValueError(f"an answer of more than {MAX_BODY_BYTES} bytes")
-            return b"".join(parts)
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+    ) -> bytearray:
+        """Return the body of the answer; ``body`` is sent as JSON of type ``content_type``."""
+        message = _Message(method, path, query or {})
+        if body is not None:
+            message = replace(message, body=msgspec.json.encode(body), content_type=content_type)
+        with _failures():
+            async with asyncio.timeout(self._limits.request_seconds):
+                return await self._exchanged(message)
 
     @asynccontextmanager
-    async def lines(self, request: Request, *, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def lines(
+        self, path: str, query: Mapping[str, str], *, silence_seconds: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Give the lines of an answer as they come, until the server ends it.
 
-        A server that sends nothing for ``silence_seconds`` counts as gone.
+        A server that completes no line for ``silence_seconds`` counts as gone.
         """
-        async with _failures(REQUEST_SECONDS) as limit, self._answer(request) as chunks:
-            yield _lines(chunks, limit, silence_seconds)
-
-    @asynccontextmanager
-    async def _answer(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        access = await asyncio.to_thread(self._credentials.access)
-        server = self._credentials.server
-        async with asyncio.timeout(CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection(
-                server.host,
-                server.port,
-                ssl=access.tls,
-                server_hostname=(access.server_name or server.host) if access.tls else None,
-            )
+        message = _Message("GET", path, query)
+        connection: Connection | None = None
         try:
-            _keep_alive(writer.get_extra_info("socket"))
-            writer.write(self._text(request, access.authorization))
-            await writer.drain()
-            status, headers = await _head(reader)
-            if status >= 300:
-                body = b"".join([chunk async for chunk in _chunks(reader, headers)])
-                raise PeerError(
-                    f"{request.method} {request.path}: {status} {_message(body)}", code=str(status)
-                )
-            yield _chunks(reader, headers)
+            with _failures():
+                async with asyncio.timeout(self._limits.request_seconds):
+                    head = await self._head(message)
+                    connection = await self._connect()
+                    await self._ask(connection, message, head)
+            yield _Lines(connection, silence_seconds, limit_bytes=self._limits.line_bytes)
         finally:
-            # Not awaited: saying goodbye to a server that is gone would take its time.
-            writer.transport.abort()
+            if connection is not None:
+                connection.abort()
 
-    def _text(self, request: Request, authorization: str | None) -> bytes:
-        server = self._credentials.server
-        body = b"" if request.body is None else msgspec.json.encode(request.body)
-        host = f"[{server.host}]" if ":" in server.host else server.host
-        query = f"?{urlencode(request.query)}" if request.query else ""
-        lines = [
-            f"{request.method} {server.base_path}{request.path}{query} HTTP/1.1",
-            f"Host: {host}:{server.port}",
-            f"User-Agent: {self._user_agent}",
-            "Accept: application/json",
-            "Connection: close",
-        ]
-        if authorization:
-            lines.append(f"Authorization: {authorization}")
-        if request.body is not None:
-            lines += [f"Content-Type: {request.content_type}", f"Content-Length: {len(body)}"]
-        return "\r\n".join([*lines, "", ""]).encode() + body
+    def close(self) -> None:
+        """Close the kept connections."""
+        while self._kept:
+            connection, timer = self._kept.popitem()
+            timer.cancel()
+            connection.abort()
+
+    async def _exchanged(self, message: _Message) -> bytearray:
+        head = await self._head(message)
+        kept = await self._take_kept()
+        if kept is not None:
+            try:
+                return await self._answer(kept, message, head)
+            except (OSError, EOFError):
+                if kept.answering or message.method not in _REPEATABLE:
+                    raise
+        return await self._answer(await self._connect(), message, head)
+
+    async def _answer(self, connection: Connection, message: _Message, head: h11.Request) -> bytearray:
+        try:
+            await self._ask(connection, message, head)
+            return await connection.body(limit_bytes=self._limits.body_bytes)
+        finally:
+            if len(self._kept) < MAX_KEPT and connection.reuse():
+                later = asyncio.get_running_loop().call_later
+                self._kept[connection] = later(self._limits.idle_seconds, self._drop, connection)
+            else:
+                connection.abort()
+
+    async def _ask(self, connection: Connection, message: _Message, head: h11.Request) -> None:
+        """Send a request; ``PeerError`` if it is refused. The answer's body is to be read then."""
+        await connection.send(head, message.body)
+        status = await connection.status()
+        if status < 300:
+            return
+        body = bytearray()
+        # The status counts, whatever becomes of the rest.
+        with suppress(*_AWAY):
+            async with asyncio.timeout(self._limits.refusal_seconds):
+                body = await connection.body(limit_bytes=self._limits.refusal_bytes)
+        raise PeerError(f"{message.method} {message.path}: {status} {_reason(body)}", code=str(status))
+
+    async def _take_kept(self) -> Connection | None:
+        while self._kept:
+            connection, timer = self._kept.popitem()
+            timer.cancel()
+            if await connection.still_open():
+                return connection
+        return None
+
+    def _drop(self, connection: Connection) -> None:
+        del self._kept[connection]
+        connection.abort()
+
+    async def _head(self, message: _Message) -> h11.Request:
+        authorization = await asyncio.to_thread(self._credentials.authorization)
+        return message.head(self._credentials.server, self._user_agent, authorization=authorization)
+
+    async def _connect(self) -> Connection:
+        tls = await asyncio.to_thread(self._credentials.tls)
+        return await connect(self._credentials.server, tls)
 
 
-@asynccontextmanager
-async def _failures(limit_seconds: float) -> AsyncIterator[asyncio.Timeout]:
+class _Lines:
+    """The lines of an answer that are not empty."""
+
+    def __init__(self, connection: Connection, silence_seconds: float, *, limit_bytes: int) -> None:
+        self._connection = connection
+        self._limit_bytes = limit_bytes
+        self._silence_seconds = silence_seconds
+        self._text = bytearray()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        with _failures():
+            async with asyncio.timeout(self._silence_seconds):
+                while (line := await self._line()) is not None:
+                    if line.strip():
+                        return line
+        raise StopAsyncIteration
+
+    async def _line(self) -> bytes | None:
+        """Return a line, or ``None`` at the end. No byte is searched twice, however slowly a line comes."""
+        searched = cost = 0
+        while (end := self._text.find(b"\n", searched)) < 0:
+            searched = len(self._text)
+            piece = await self._connection.piece()
+            if not piece:
+                return None
+            self._text += piece
+            cost += max(len(piece), LEAST_PIECE_BYTES)
+            if cost > self._limit_bytes:
+                raise h11.RemoteProtocolError(f"a line of more than {self._limit_bytes} bytes")
+        line = bytes(self._text[:end])
+        del self._text[: end + 1]
+        return line
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Make ``PeerError`` of the server's failures. Never around a caller's code, whose errors are its own."""
     try:
-        async with asyncio.timeout(limit_seconds) as limit:
-            yield limit
+        yield
+    except h11.RemoteProtocolError as exc:
+        raise PeerError(f"the answer cannot be read: {str(exc)[:100]}", code=UNAVAILABLE) from exc
     except EOFError as exc:
         raise PeerError("the server ended the connection in the middle", code=UNAVAILABLE) from exc
-    except _NETWORK_ERRORS as exc:
-        raise PeerError(str(exc) or type(exc).__name__, code=UNAVAILABLE) from exc
-
-
-def _keep_alive(connection: socket.socket) -> None:
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE.items():
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
-    """Return the status and the headers, by their names in lower case."""
-    version, _, rest = (await _line(reader)).partition(" ")
-    if not version.startswith("HTTP/1."):
-        raise ValueError("the answer is not HTTP/1.1")
-    headers = {}
-    while line := await _line(reader):
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    return int(rest[:3]), headers
-
-
-async def _line(reader: asyncio.StreamReader) -> str:
-    return (await reader.readuntil(b"\n")).decode("latin-1").rstrip("\r\n")
-
-
-async def _chunks(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
-    """Give the body in pieces, in whichever of HTTP's three ways it is sent."""
-    if headers.get("transfer-encoding", "").lower() == "chunked":
-        while size := int((await _line(reader)).partition(";")[0], 16):
-            if size > MAX_BODY_BYTES:
-                raise ValueError(f"a chunk of {size} bytes")
-            yield await reader.readexactly(size)
-            await _line(reader)
-    elif "content-length" in headers:
-        size = int(headers["content-length"])
-        if size > MAX_BODY_BYTES:
-            raise ValueError(f"an answer of {size} bytes")
-        yield await reader.readexactly(size)
-    else:
-        while chunk := await reader.read(65536):
-            yield chunk
-
-
-async def _lines(
-    chunks: AsyncIterator[bytes], limit: asyncio.Timeout, silence_seconds: float
-) -> AsyncIterator[bytes]:
-    clock = asyncio.get_running_loop().time
-    waiting = bytearray()
-    limit.reschedule(clock() + silence_seconds)
-    async for chunk in chunks:
-        limit.reschedule(clock() + silence_seconds)
-        waiting += chunk
-        if len(waiting) > MAX_BODY_BYTES:
-            raise ValueError(f"a line of more than {MAX_BODY_BYTES} bytes")
-        *whole, rest = waiting.split(b"\n")
-        waiting = rest
-        for line in whole:
-            if line.strip():
-                yield bytes(line)
+    except OSError as exc:
+        # The time limits' own TimeoutError says nothing.
+        raise PeerError(str(exc) or "the server did not answer in time", code=UNAVAILABLE) from exc
 
 
 class _Status(msgspec.Struct):
     message: str = ""
 
 
-def _message(body: bytes) -> str:
+def _reason(body: bytearray) -> str:
     try:
-        return msgspec.json.decode(body, type=_Status).message
-    except msgspec.MsgspecError:
-        return body[:200].decode(errors="replace")
+        reason = decode(body, _Status).message
+    except ValueError:
+        reason = body[:MAX_REASON_LENGTH].decode(errors="replace")
+    return reason[:MAX_REASON_LENGTH]

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
-from numaplace.cluster.client import ApiClient, Request
+from numaplace.cluster.client import ApiClient
+from numaplace.cluster.decode import decode
 from numaplace.errors import PeerError
 
 _SECTION = "kubeletconfig"
@@ -20,10 +19,10 @@ async def fetch_configz(client: ApiClient, node_name: str) -> Mapping[str, Any]:
     It takes the right to ``get`` ``nodes/proxy``. ``PeerError`` without an answer, or if it is no such thing.
     """
     path = f"/api/v1/nodes/{quote(node_name, safe='')}/proxy/configz"
-    body = await client.call(Request("GET", path, {}))
+    body = await client.request("GET", path)
     try:
-        found = msgspec.json.decode(body)
-    except (msgspec.DecodeError, ValueError) as exc:
+        found = decode(body, object)
+    except ValueError as exc:
         raise PeerError(f"GET {path}: the answer is no JSON") from exc
     section = found.get(_SECTION) if isinstance(found, dict) else None
     if not isinstance(section, dict):

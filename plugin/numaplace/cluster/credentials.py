@@ -9,7 +9,8 @@ imported only when a kubeconfig is named: it costs 18 MiB of memory, which a dae
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from numaplace.errors import InputError, PeerError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST_ENV, PORT_ENV, KUBECONFIG_ENV = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "KUBECONFIG"
+MAX_TOKEN_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +33,29 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """What one connection needs. ``tls`` is ``None`` for plain HTTP; ``authorization`` is a header's value.
+class Tls:
+    """What a new connection needs. ``server_name`` is who the certificate has to be for, if not the host."""
 
-    ``server_name`` is the name that the server's certificate has to bear, if it is not the host.
-    """
-
-    tls: ssl.SSLContext | None
-    authorization: str | None
+    context: ssl.SSLContext
     server_name: str | None = None
 
 
 class Credentials(Protocol):
-    """As whom to call which server."""
+    """As whom to call which server.
+
+    What the methods return is valid now: tokens and certificates are replaced under way. They block (files,
+    perhaps a program), and raise ``PeerError`` if there is nothing valid now.
+    """
 
     @property
     def server(self) -> Server:
         """The API server."""
 
-    def access(self) -> Access:
-        """Return what is valid now: tokens and certificates are replaced under way.
+    def authorization(self) -> str | None:
+        """Return the header's value for one request."""
 
-        Blocks (files, perhaps a program). ``PeerError`` if there is nothing valid now.
-        """
+    def tls(self) -> Tls | None:
+        """Return what a new connection needs, ``None`` for plain HTTP."""
 
 
 def find_credentials(env: Mapping[str, str], *, service_account: Path = SERVICE_ACCOUNT) -> Credentials:
@@ -76,14 +78,32 @@ class PodCredentials:
     server: Server
     directory: Path
 
-    def access(self) -> Access:
-        """Read both files: a token lives for an hour, a connection for some minutes."""
-        try:
-            token = (self.directory / "token").read_text().strip()
-            tls = _context(self.directory / "ca.crt")
-        except OSError as exc:
-            raise PeerError(f"service account: {exc}", code="CREDENTIALS") from exc
-        return Access(tls=tls, authorization=f"Bearer {token}")
+    def authorization(self) -> str:
+        """Read the token: it lives for an hour."""
+        with _failures("service account", OSError, ValueError):
+            with (self.directory / "token").open("rb") as file:
+                token = file.read(MAX_TOKEN_BYTES + 1).decode("latin-1").strip()
+            return _header_value(f"Bearer {token}")
+
+    def tls(self) -> Tls:
+        """Read the authority's certificate."""
+        with _failures("service account", OSError, ValueError):
+            return Tls(_context(self.directory / "ca.crt"))
+
+
+@contextmanager
+def _failures(whose: str, *kinds: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except kinds as exc:
+        raise PeerError(f"{whose}: {exc}", code="CREDENTIALS") from exc
+
+
+def _header_value(text: str) -> str:
+    """Return a header's value; ``ValueError``, which does not show it, if it would be something else."""
+    if len(text) > MAX_TOKEN_BYTES or not (text.isascii() and text.isprintable()) or text.endswith(" "):
+        raise ValueError("the token is empty, too long, or has line breaks or other such characters")
+    return text
 
 
 def _context(ca: Path | str | None) -> ssl.SSLContext:
@@ -101,21 +121,25 @@ class KubeconfigCredentials:
     plain: bool
     configuration: Any
 
-    def access(self) -> Access:
-        """Ask the package for the present token: it may run a program for it."""
+    def authorization(self) -> str | None:
+        """Ask the package for the present token: it may run a program, and raise anything."""
+        with _failures("kubeconfig", Exception):
+            value = self.configuration.auth_settings().get("BearerToken", {}).get("value")
+            return _header_value(value) if value else None
+
+    def tls(self) -> Tls | None:
+        """Read the files that the package has named, or written."""
+        if self.plain:
+            return None
         known = self.configuration
-        try:
-            bearer = known.auth_settings().get("BearerToken", {}).get("value")
-            tls = None if self.plain else _context(known.ssl_ca_cert)
-            if tls is not None and known.cert_file:
-                tls.load_cert_chain(known.cert_file, known.key_file)
-        except Exception as exc:
-            # The package has no common exception for what programs and providers may do.
-            raise PeerError(f"kubeconfig: {exc}", code="CREDENTIALS") from exc
-        if tls is not None and not known.verify_ssl:
-            tls.check_hostname = False
-            tls.verify_mode = ssl.CERT_NONE
-        return Access(tls, bearer, known.tls_server_name or None)
+        with _failures("kubeconfig", Exception):
+            context = _context(known.ssl_ca_cert)
+            if known.cert_file:
+                context.load_cert_chain(known.cert_file, known.key_file)
+        if not known.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return Tls(context, known.tls_server_name or None)
 
 
 def _from_kubeconfig(file: str) -> KubeconfigCredentials:

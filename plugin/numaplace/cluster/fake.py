@@ -1,13 +1,14 @@
-"""A small API server for tests and demos: lists and watches pods, takes Events; on a free port.
+"""A small API server for tests and demos: lists and watches pods, takes Events and objects; on a free port.
 
 It behaves as the real one where clients depend on it: one growing resource version, field selectors on the
 node's name, chunked watch streams of one JSON object per line, bookmarks, 410 Gone for versions that it has
-forgotten, 409 for an Event whose name is taken.
+forgotten, 409 for an Event or object whose name is taken or that has changed, connections that are kept.
 """
 
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,14 +17,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-Object = dict[str, Any]
+from numaplace.cluster.fake_objects import FakeObjects, Object
 
 
 class FakeApiServer:
     """State and switches; any thread may call the methods. ``requests`` are (method, path, query) so far.
 
     ``kubelets`` are the configurations of the nodes' kubelets. ``refuse`` has a status for what is refused:
-    ``list``, ``watch``, ``events``, ``configz``; ``refuse_once`` for what is refused the next time only.
+    ``list``, ``watch``, ``events``, ``configz``, ``objects``; ``refuse_once`` for what is refused the next
+    time only. ``connections`` are the open ones.
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,8 @@ class FakeApiServer:
         self.refuse: dict[str, int] = {}
         self.refuse_once: dict[str, int] = {}
         self.kubelets: dict[str, Object] = {}
+        self.objects = FakeObjects()
+        self.connections: set[socket.socket] = set()
         self.url = ""
         self._version = 1
         self._oldest = 1
@@ -75,6 +79,12 @@ class FakeApiServer:
             self._era += 1
             self.changed.notify_all()
 
+    def close_connections(self) -> None:
+        """Close all connections, as a server does with those that it finds idle."""
+        for connection in tuple(self.connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     @contextmanager
     def serving(self, port: int = 0, *, tls: ssl.SSLContext | None = None) -> Iterator[str]:
         """Serve on 127.0.0.1 while the context is open; give the URL. Plain HTTP without ``tls``."""
@@ -83,8 +93,7 @@ class FakeApiServer:
         class Handler(_Handler):
             api = fake
 
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        server.daemon_threads = True
+        server = _Server(("127.0.0.1", port), Handler)
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -99,6 +108,7 @@ class FakeApiServer:
             server.shutdown()
             server.server_close()
             thread.join()
+            self.close_connections()
 
     def _logged(self, kind: str, item: Object) -> Object:
         self._version += 1
@@ -160,9 +170,25 @@ def _on(pod: Object, node: str) -> bool:
     return bool(pod.get("spec", {}).get("nodeName") == node)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # With the default of 5 some of many clients that come at once would wait for a second.
+    request_queue_size = 64
+
+
 class _Handler(BaseHTTPRequestHandler):
     api: FakeApiServer
     protocol_version = "HTTP/1.1"
+    # Else an answer's body waits for the client to acknowledge its head.
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.api.connections.add(self.connection)
+
+    def finish(self) -> None:
+        self.api.connections.discard(self.connection)
+        super().finish()
 
     def do_GET(self) -> None:
         path, query = self._asked("GET")
@@ -171,7 +197,8 @@ class _Handler(BaseHTTPRequestHandler):
             if not self._refused("configz"):
                 self._answer(200, {"kubeletconfig": self.api.kubelets[node]})
         elif path != "/api/v1/pods":
-            self._answer(404, {"kind": "Status", "message": "not found"})
+            if not self._refused("objects"):
+                self._answer(*self.api.objects.get(path))
         elif "watch" in query:
             if not self._refused("watch"):
                 self._stream(self.api.watched(_node(query), int(query.get("resourceVersion") or 0)))
@@ -180,16 +207,28 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         path, _ = self._asked("POST")
-        event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if not self._refused("events"):
-            status = self.api.took_event(path.split("/")[4], event)
-            self._answer(status, event if status == 201 else {"kind": "Status", "message": "exists"})
+        item = self._body()
+        if not path.endswith("/events"):
+            if not self._refused("objects"):
+                self._answer(*self.api.objects.create(path, item))
+        elif not self._refused("events"):
+            status = self.api.took_event(path.split("/")[4], item)
+            self._answer(status, item if status == 201 else {"kind": "Status", "message": "exists"})
+
+    def do_PUT(self) -> None:
+        path, _ = self._asked("PUT")
+        item = self._body()
+        if not self._refused("objects"):
+            self._answer(*self.api.objects.replace(path, item))
 
     def do_PATCH(self) -> None:
         path, _ = self._asked("PATCH")
-        patch = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        patch = self._body()
         if not self._refused("events"):
             self._answer(self.api.patched_event(path.split("/")[4], path.split("/")[6], patch), {})
+
+    def _body(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
     def _asked(self, method: str) -> tuple[str, dict[str, str]]:
         url = urlsplit(self.path)

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import msgspec
 
+from numaplace.cluster.decode import decode
 from numaplace.managers.device_manager import ContainerKind, PodUid
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, PodKey, ResourceName
@@ -102,20 +103,20 @@ class Change:
     message: str = ""
 
 
-def read_list(text: bytes) -> tuple[str, tuple[KnownPod, ...]]:
+def read_list(text: bytes | bytearray) -> tuple[str, tuple[KnownPod, ...]]:
     """Return a PodList's version and its pods; ``ValueError`` if it is none."""
-    found = msgspec.json.decode(text, type=_List)
+    found = decode(text, _List)
     pods = (_known(item) for item in found.items or ())
     return found.metadata.resource_version, tuple(pod for pod in pods if pod is not None)
 
 
 def read_change(line: bytes) -> Change:
     """Return one event of a watch; ``ValueError`` if it is none."""
-    event = msgspec.json.decode(line, type=_Event)
+    event = decode(line, _Event)
     if event.type == "ERROR":
-        failure = msgspec.json.decode(event.object, type=_Failure)
+        failure = decode(event.object, _Failure)
         return Change(error=failure.code or 500, message=failure.message)
-    item = msgspec.json.decode(event.object, type=_Pod)
+    item = decode(event.object, _Pod)
     known = None if event.type == "BOOKMARK" else _known(item)
     return Change(item.metadata.resource_version, known, deleted=event.type == "DELETED")
 

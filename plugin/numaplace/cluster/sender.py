@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+from urllib.parse import quote
 
-from numaplace.cluster.client import UNAVAILABLE, ApiClient, Request
+from numaplace.cluster.client import CONFLICT, UNAVAILABLE, ApiClient
 from numaplace.cluster.events import Note, event_object
 from numaplace.errors import PeerError
+from numaplace.model.pacing import Backoff, TokenBucket
 
 BURST: Final = 25
 REFILL_SECONDS: Final = 2.0
@@ -28,7 +30,7 @@ REFUSALS: Final = 3
 """So many times in a row a refusal is not believed: a server that has just started has no roles yet."""
 
 SENT, DUPLICATE, FAILED, DROPPED = "sent", "duplicate", "failed", "dropped"
-_EXISTS, _FORBIDDEN = "409", "403"
+_FORBIDDEN = "403"
 _PASSING = frozenset({UNAVAILABLE, "401", "429", "500", "502", "503", "504", "CREDENTIALS"})
 
 
@@ -61,8 +63,9 @@ class EventSender:
         self._failed = failed
         self._waiting: asyncio.Queue[tuple[Note, float, datetime]] = asyncio.Queue(MAX_WAITING)
         self._refusals = 0
-        self._tokens = float(BURST)
-        self._filled_at = clocks.monotonic()
+        self._bucket = TokenBucket(
+            rate_per_second=1 / REFILL_SECONDS, burst=BURST, now_seconds=clocks.monotonic()
+        )
 
     def put(self, note: Note) -> None:
         """Queue a note; one too many is dropped and counted."""
@@ -79,22 +82,22 @@ class EventSender:
             self._counted(await self._deliver(note, since, at))
 
     async def _take_turn(self) -> None:
-        now = self._clocks.monotonic()
-        self._tokens = min(float(BURST), self._tokens + (now - self._filled_at) / REFILL_SECONDS)
-        self._filled_at = now
-        self._tokens -= 1
-        if self._tokens < 0:
-            await self._clocks.sleep(-self._tokens * REFILL_SECONDS)
+        while seconds := self._bucket.take(self._clocks.monotonic()):
+            await self._clocks.sleep(seconds)
 
     async def _deliver(self, note: Note, since: float, at: datetime) -> str:
-        path = f"/api/v1/namespaces/{note.namespace}/events"
-        request = Request("POST", path, {}, event_object(note, node_name=self._node_name, at=at))
-        pause = FIRST_PAUSE_SECONDS
+        path = f"/api/v1/namespaces/{quote(note.namespace, safe='')}/events"
+        event = event_object(note, node_name=self._node_name, at=at)
+        backoff = Backoff(
+            first_seconds=FIRST_PAUSE_SECONDS,
+            longest_seconds=LONGEST_PAUSE_SECONDS,
+            chance=self._clocks.chance,
+        )
         while True:
             try:
-                await self._client.call(request)
+                await self._client.request("POST", path, body=event)
             except PeerError as error:
-                if error.code == _EXISTS:
+                if error.code == CONFLICT:
                     return DUPLICATE
                 if error.code == _FORBIDDEN and self._refusals < REFUSALS:
                     self._refusals += 1
@@ -106,5 +109,4 @@ class EventSender:
             else:
                 self._refusals = 0
                 return SENT
-            await self._clocks.sleep(pause * (0.5 + self._clocks.chance()))
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await self._clocks.sleep(backoff.pause())

@@ -14,10 +14,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from numaplace.cluster.client import ApiClient, Request
+from numaplace.cluster.client import MAX_REASON_LENGTH, ApiClient
 from numaplace.cluster.objects import read_change, read_list
 from numaplace.cluster.pods import PodStore
 from numaplace.errors import PeerError
+from numaplace.model.pacing import Backoff
 
 PODS = "/api/v1/pods"
 GONE = "410"
@@ -81,7 +82,11 @@ class PodWatch:
     async def run(self) -> None:
         """Watch until cancelled."""
         clock = asyncio.get_running_loop().time
-        pause, refused = self._times.first_pause, False
+        times = self._times
+        backoff = Backoff(
+            first_seconds=times.first_pause, longest_seconds=times.longest_pause, chance=self._chance
+        )
+        refused = False
         while True:
             began, refused_before, refused = clock(), refused, False
             try:
@@ -96,16 +101,14 @@ class PodWatch:
                 elif not refused or refused_before:
                     self._observer.failed(error)
             # A server that ends each watch at once is no better than one that refuses it.
-            if clock() - began > self._times.longest_pause:
-                pause = self._times.first_pause
-            await self._sleep(pause * (0.5 + self._chance()))
-            longest = self._times.not_permitted_pause if refused else self._times.longest_pause
-            pause = min(pause * 2, longest)
+            if clock() - began > times.longest_pause:
+                backoff.reset()
+            await self._sleep(backoff.pause(longest_seconds=times.not_permitted_pause if refused else None))
 
     async def _list(self) -> None:
         cached = {"resourceVersion": "0"} if self._from_cache else {}
         try:
-            text = await self._client.call(Request("GET", PODS, {**self._selector, **cached}))
+            text = await self._client.request("GET", PODS, query={**self._selector, **cached})
             version, pods = read_list(text)
         except PeerError as error:
             self._observer.called("list", error.code)
@@ -128,8 +131,7 @@ class PodWatch:
         }
         began = False
         try:
-            request = Request("GET", PODS, query)
-            async with self._client.lines(request, silence_seconds=self._times.silence) as lines:
+            async with self._client.lines(PODS, query, silence_seconds=self._times.silence) as lines:
                 began = True
                 self._observer.called("watch", OK)
                 self._observer.connected()
@@ -151,6 +153,6 @@ class PodWatch:
             self._version = ""
             raise PeerError(f"an event of the watch cannot be read: {error}", code=DECODE) from error
         if change.error:
-            raise PeerError(f"the watch ended: {change.message}", code=str(change.error))
+            raise PeerError(f"the watch ended: {change.message[:MAX_REASON_LENGTH]}", code=str(change.error))
         self._store.apply(change)
         self._version = change.version or self._version

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from numaplace.config.document import Items, Node, Scalar, Section
 from numaplace.config.schema import Config, RelayDirectoryConfig
 from numaplace.model.names import Strategy
+from numaplace.reading.document import Items, Node, Scalar, Section
 
 SOURCES = ("sriov", "gpu", "declared", "relay")
 NO_RESOURCES = "resources: none are given, so no devices are served"

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from numaplace.config.fields import Field, fields_of
-from numaplace.config.readers import ListOf, RequestsReader
+from numaplace.config.readers import RequestsReader
+from numaplace.reading.readers import ListOf
 
 
 def as_document(record: msgspec.Struct) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from numaplace.config.readers import Reader
+from numaplace.reading.readers import Reader
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from numaplace.config.checks import clashes, entry_problems, warnings_of
-from numaplace.config.document import Section, parse_document, read_text
 from numaplace.config.schema import Config
 from numaplace.config.settings import overlay, unknown_environment
 from numaplace.config.walk import build
 from numaplace.errors import ConfigError
+from numaplace.reading.document import Section, parse_document, read_text
+from numaplace.reading.keys import Keys
 
 MAX_FILE_BYTES = 1024 * 1024
 
@@ -32,14 +33,13 @@ def load_config(file: Path | None, *, env: Mapping[str, str], flags: Mapping[str
     what is allowed.
     """
     source = "the configuration" if file is None else str(file)
-    top, problems = (
-        (Section(source), ())
+    top, found = (
+        (Section(source), [])
         if file is None
         else parse_document(read_text(file, max_bytes=MAX_FILE_BYTES), source=source)
     )
     top = overlay(top, env=env, flags=flags)
-    found = list(problems)
-    config = build(Config, top, problems=found)
+    config = build(Config, Keys(top, "", found))
     found.extend(entry_problems(top))
     if config is not None:
         found.extend(clashes(config, top))

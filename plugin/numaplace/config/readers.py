@@ -1,60 +1,22 @@
-"""Readers: from a raw node to one value of the schema.
+"""Readers of the configuration's own: weights, and requests.
 
-A reader is attached to a field with ``Annotated``; with it the field is a leaf of the schema. Scalar
-readers have a flag and an environment variable.
+A reader is attached to a field of the schema with ``Annotated``; with it the field is a leaf. Scalar readers
+have a flag and an environment variable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar
 
-from numaplace.config.document import Items, Node, Scalar, Section, kind_name
-from numaplace.config.kinds import QUANTITY, Kind
-from numaplace.config.names import REQUESTED_NAME
 from numaplace.engine.weights import MAX_WEIGHT, Weights, parse_weights, weights_from_mapping
 from numaplace.errors import OptionError
 from numaplace.model.names import ResourceName
-
-T = TypeVar("T")
-
-
-class Refused(Exception):  # noqa: N818 - it carries problems, it is not one error
-    """The node is not allowed; ``problems`` are complete sentences."""
-
-    def __init__(self, *problems: str) -> None:
-        self.problems = problems
-        super().__init__("\n".join(problems))
-
-
-class Reader(Protocol):
-    """What the walk, the flags and the documentation need to know of a leaf."""
-
-    scalar: ClassVar[bool]
-
-    @property
-    def help(self) -> str:
-        """One sentence for the flag's help."""
-
-    @property
-    def allowed(self) -> str:
-        """What is allowed, for messages and the documentation."""
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """What JSON Schema can say of it."""
-
-    def read(self, node: Node, *, key: str) -> object:
-        """Return the value; raises ``Refused``."""
-
-    def show(self, value: Any) -> str:
-        """Return the text that reads as this value."""
-
-
-def refuse_kind(node: Node, *, key: str, allowed: str) -> Refused:
-    """Return the refusal of a node that is a list or mapping where it must not be, or the reverse."""
-    return Refused(f"{node.where}: {key}: {kind_name(node)} is not allowed here: allowed is {allowed}")
+from numaplace.reading.document import Items, Node, Scalar, Section
+from numaplace.reading.names import REQUESTED_NAME
+from numaplace.reading.quantities import QUANTITY
+from numaplace.reading.readers import Refused, parse_scalar, refuse_kind
 
 
 def _requested(name: str, *, where: str, key: str) -> ResourceName:
@@ -63,81 +25,6 @@ def _requested(name: str, *, where: str, key: str) -> ResourceName:
     except ValueError:
         allowed = REQUESTED_NAME.allowed
         raise Refused(f'{where}: {key}: "{name}" is no resource: allowed are {allowed}') from None
-
-
-def _parse(node: Node, *, key: str, kind: Kind[T]) -> T:
-    if not isinstance(node, Scalar) or node.null:
-        raise refuse_kind(node, key=key, allowed=kind.allowed)
-    try:
-        return kind.parse(node.text)
-    except ValueError as error:
-        message = f'{node.where}: {key}: "{node.text}" is not allowed: allowed is {kind.allowed}'
-        raise Refused(message) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """One value."""
-
-    scalar: ClassVar[bool] = True
-    kind: Kind[Any]
-    help: str
-
-    @property
-    def allowed(self) -> str:
-        """What the kind allows."""
-        return self.kind.allowed
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """The kind's."""
-        return self.kind.schema
-
-    def read(self, node: Node, *, key: str) -> object:
-        """Return the parsed value; raises ``Refused``."""
-        return _parse(node, key=key, kind=self.kind)
-
-    def show(self, value: Any) -> str:
-        """Return the text that reads as this value."""
-        return self.kind.show(value)
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
-    """A list of values of one kind; read as a tuple."""
-
-    scalar: ClassVar[bool] = False
-    kind: Kind[Any]
-    help: str
-
-    @property
-    def allowed(self) -> str:
-        """What each item may be."""
-        return f"a list, each item {self.kind.allowed}"
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """A list of the kind."""
-        return {"type": "array", "items": dict(self.kind.schema)}
-
-    def read(self, node: Node, *, key: str) -> tuple[object, ...]:
-        """Return the parsed items; raises ``Refused`` with all problems."""
-        if not isinstance(node, Items):
-            raise refuse_kind(node, key=key, allowed=self.allowed)
-        values: list[object] = []
-        problems: list[str] = []
-        for number, item in enumerate(node.items):
-            try:
-                values.append(_parse(item, key=f"{key}[{number}]", kind=self.kind))
-            except Refused as refused:
-                problems.extend(refused.problems)
-        if problems:
-            raise Refused(*problems)
-        return tuple(values)
-
-    def show(self, value: Any) -> str:
-        """Return the list in YAML's flow style."""
-        return "[" + ", ".join(map(self.kind.show, value)) + "]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +120,7 @@ class RequestsReader:
         for name, entry in node.entries.items():
             try:
                 resource = _requested(name, where=entry.where, key=key)
-                request[resource] = _parse(entry, key=f"{key}.{name}", kind=QUANTITY)
+                request[resource] = parse_scalar(entry, key=f"{key}.{name}", kind=QUANTITY)
             except Refused as refused:
                 problems.extend(refused.problems)
         return request

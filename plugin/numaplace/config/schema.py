@@ -13,22 +13,22 @@ from typing import Annotated
 
 import msgspec
 
-from numaplace.config.kinds import (
+from numaplace.config.readers import RequestsReader, WeightsReader
+from numaplace.engine.weights import Weights
+from numaplace.model.names import ResourceName, Strategy
+from numaplace.reading.kinds import (
     BOOL,
     MAX_SOCKET_PATH_BYTES,
-    QUANTITY,
     READABLE_FILE,
     Kind,
     choice,
-    duration,
     integer,
     matching,
     path,
 )
-from numaplace.config.names import HTTP_ADDRESS, PF_NAME, RESOURCE_NAME
-from numaplace.config.readers import Leaf, ListOf, RequestsReader, WeightsReader
-from numaplace.engine.weights import Weights
-from numaplace.model.names import ResourceName, Strategy
+from numaplace.reading.names import HTTP_ADDRESS, PF_NAME, RESOURCE_NAME, PfName
+from numaplace.reading.quantities import QUANTITY, duration
+from numaplace.reading.readers import Leaf, ListOf
 
 
 class LinkType(StrEnum):
@@ -78,7 +78,7 @@ class SriovConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Which VFs belong to the resource: all selectors given have to match; within one, any item."""
 
     pf_names: Annotated[
-        tuple[str, ...], ListOf(PF_NAME, "PF's network name, with VF indexes after # if wanted")
+        tuple[PfName, ...], ListOf(PF_NAME, "PF's network name, with VF indexes after # if wanted")
     ] = msgspec.field(default=(), name="pfNames")
     vendors: Annotated[tuple[str, ...], ListOf(_PCI_ID, "PCI vendor id")] = ()
     devices: Annotated[tuple[str, ...], ListOf(_PCI_ID, "PCI device id of the VF")] = ()

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from numaplace.config.document import Node, Scalar, Section
 from numaplace.config.fields import leaves
-from numaplace.config.kinds import BOOL
-from numaplace.config.readers import Leaf
 from numaplace.config.schema import Config
-from numaplace.config.walk import did_you_mean
+from numaplace.reading.document import Node, Scalar, Section
+from numaplace.reading.keys import did_you_mean
+from numaplace.reading.kinds import BOOL
+from numaplace.reading.readers import Leaf
 
 ENV_PREFIX = "NUMAPLACE_"
 CONFIG_FILE_ENV = "NUMAPLACE_CONFIG"

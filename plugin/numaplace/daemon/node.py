@@ -129,6 +129,8 @@ class Node:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await self._pod_resources.close()
+                if self._cluster is not None:
+                    self._cluster.close()
 
     async def apply(self, config: Config) -> bool:
         """Change to a configuration in place; return False, with nothing done, if that takes a new start."""

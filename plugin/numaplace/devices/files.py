@@ -35,6 +35,12 @@ def read_text(path: StrPath) -> str:
     return content.decode("utf-8", errors="replace").strip()
 
 
+def read_pairs(path: StrPath, separator: str) -> dict[str, str]:
+    """Return what the file's lines of a key, the separator and a value say; empty when it cannot be read."""
+    pairs = (line.partition(separator) for line in read_text(path).splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
 def read_int(path: StrPath, *, base: int = 10) -> int | None:
     """Return the file's number, or None when there is none."""
     return to_int(read_text(path), base=base)

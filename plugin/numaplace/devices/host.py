@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from numaplace.devices.files import names_in, read_text, to_int
 from numaplace.model.mask import MAX_NODE
+from numaplace.model.ranges import parse_range
 from numaplace.model.topology import NumaTopology
 
 _PREFIX = "node"
+_MAX_ID = (1 << 16) - 1
 
 
 def read_topology(sysfs: Path) -> NumaTopology:
@@ -34,10 +37,8 @@ def parse_cpulist(text: str) -> frozenset[int]:
     """Return the ids of a kernel list such as ``0-3,8``; parts that are no range are skipped."""
     ids: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        low, high = to_int(first), to_int(last or first)
-        if low is not None and high is not None and 0 <= low <= high < 1 << 16:
-            ids.update(range(low, high + 1))
+        with suppress(ValueError):
+            ids.update(parse_range(part.strip(), highest=_MAX_ID))
     return frozenset(ids)
 
 

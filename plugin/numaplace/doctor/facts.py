@@ -56,6 +56,10 @@ class FolderFact:
     read_only: bool = False
     sockets: tuple[SocketFact, ...] = ()
 
+    def listeners(self, prefix: str) -> tuple[SocketFact, ...]:
+        """Return the sockets whose name begins so and that somebody listens at."""
+        return tuple(one for one in self.sockets if one.listening and one.path.name.startswith(prefix))
+
 
 @dataclass(frozen=True, slots=True)
 class CallFact:

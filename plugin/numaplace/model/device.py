@@ -20,6 +20,11 @@ class DeviceNode:
     container_path: str
     permissions: str = "rw"
 
+    @classmethod
+    def below_dev(cls, name: str) -> DeviceNode:
+        """Return a node of ``/dev`` that has the same path in the container."""
+        return cls(f"/dev/{name}", f"/dev/{name}")
+
 
 @dataclass(frozen=True, slots=True)
 class Mount:

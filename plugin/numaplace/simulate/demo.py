@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,9 @@ from numaplace.simulate.process import DaemonProcess, LogLine, running_daemon
 from numaplace.simulate.story import (
     ARRIVING,
     GPU,
+    PER_NODE,
     RUNNING,
     SETTINGS,
-    SIZES,
     VF,
     DemoPod,
     DemoSetting,
@@ -34,13 +35,17 @@ from numaplace.simulate.story import (
     machine,
 )
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
+"""Only a daemon that hangs takes this long: one that ends is noticed at once."""
 CALL_SECONDS = 5.0
 RUNS_AT_A_TIME = 2
 """A run mostly waits for its daemon's start, which keeps one core busy."""
 
 SEED = 2
 NOT_ASKED = "the kubelet picks at random"
+
+_Held = Counter[tuple[ResourceName, int, str]]
+"""How many devices of a resource and NUMA node a pod holds, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,8 @@ async def _run(setting: DemoSetting, root: Path) -> DemoRun:
     async with emulator as kubelet, running_daemon(config) as daemon:
         client = connect(f"unix:{kubelet.pod_resources_socket}", observe=lambda *_: None)
         try:
-            for resource, count in SIZES.items():
-                await _registered(kubelet, daemon, resource, count=count)
+            for resource, count in PER_NODE.items():
+                await _registered(kubelet, daemon, resource, count=2 * count)
             for pod in RUNNING:
                 await kubelet.admit(pod.spec, affinity=1 << (pod.running_on or 0))
             landings = [await _land(pod, kubelet, daemon, client=client) for pod in ARRIVING]
@@ -126,12 +131,28 @@ async def _registered(
 async def _land(
     pod: DemoPod, kubelet: KubeletEmulator, daemon: DaemonProcess, *, client: PodResources
 ) -> Landing:
+    held = await _held(client)
     admission = await kubelet.admit(pod.spec, resource_order=(GPU, VF))
     if not admission.admitted:
         raise PeerError(f"pod {pod.name} was rejected: {admission.message}")
-    why = {resource: await _reason(resource, admission, daemon) for resource in pod.devices}
+    why = {
+        resource: reason if reason == NOT_ASKED else reason + _filled(held, resource)
+        for resource in pod.devices
+        for reason in (await _reason(resource, admission, daemon),)
+    }
     nodes, devices = await _read_back(client, pod.spec.key)
     return Landing(pod, nodes, devices, why)
+
+
+def _filled(held: _Held, resource: ResourceName) -> str:
+    """Name the pods that hold everything of a NUMA node; empty if no NUMA node is full."""
+    texts = []
+    for node in (0, 1):
+        counts = {pod.name: held[resource, node, pod.name] for pod in (*RUNNING, *ARRIVING)}
+        if sum(counts.values()) == PER_NODE[resource]:
+            names = ", ".join(name for name, count in counts.items() if count)
+            texts.append(f": {names} fill NUMA {node}")
+    return "".join(texts)
 
 
 async def _reason(resource: ResourceName, admission: Admission, daemon: DaemonProcess) -> str:
@@ -150,6 +171,14 @@ async def _reason(resource: ResourceName, admission: Admission, daemon: DaemonPr
         return NOT_ASKED
     line = await daemon.wait_line(decision, timeout_seconds=CALL_SECONDS)
     return str(line["why"])
+
+
+async def _held(client: PodResources) -> _Held:
+    held: _Held = Counter()
+    for pod in await client.list(timeout_seconds=CALL_SECONDS):
+        for block in (block for container in pod.containers for block in container.devices):
+            held.update({(block.resource, node, pod.key[1]): len(block.ids) for node in block.nodes})
+    return held
 
 
 async def _read_back(

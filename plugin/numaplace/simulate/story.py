@@ -13,8 +13,8 @@ from numaplace.model.topology import NumaTopology
 
 GPU = ResourceName("nvidia.com/gpu")
 VF = ResourceName("intel.com/sriov_vf")
-SIZES: Mapping[ResourceName, int] = {GPU: 8, VF: 16}
-"""How many devices the node has of each resource: half of them on each of its two NUMA nodes."""
+PER_NODE: Mapping[ResourceName, int] = {GPU: 4, VF: 8}
+"""How many devices each of the two NUMA nodes has of each resource."""
 
 _CPUS = {0: "0-15", 1: "16-31"}
 _MEMORY_BYTES = 64 << 30
@@ -104,7 +104,7 @@ def configuration(setting: DemoSetting, *, root: Path, host: FakeHost) -> dict[s
         "strategy": str(setting.strategy or Strategy.NONE),
         "weights": setting.weights,
         # A List that comes late on a busy machine would split a container, and the demo shows placement.
-        "deadline": "1s",
+        "deadline": "10s",
         "resources": [
             {"name": VF, "sriov": {"drivers": ["iavf"]}},
             {"name": GPU, "gpu": {"vendor": "nvidia"}},

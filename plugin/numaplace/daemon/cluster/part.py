@@ -140,6 +140,10 @@ class ClusterPart:
         watch = {"cluster-watch": self._watch.run}
         return watch if self._sender is None else {**watch, "events": self._sender.run}
 
+    def close(self) -> None:
+        """Close the connections that are kept for the next request."""
+        self._client.close()
+
     async def configz(self) -> Mapping[str, Any]:
         """Return the kubelet's configuration as it runs; ``PeerError`` if the server does not tell it."""
         return await fetch_configz(self._client, self.node_name)

@@ -16,19 +16,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
-from numaplace.devices.declared.tree import Value, plain, read_tree
-from numaplace.errors import InputError
+from numaplace.errors import ConfigError
 from numaplace.model.device import ContainerEdits, Device, DeviceNode, Mount
 from numaplace.model.mask import MAX_NODE
-from numaplace.model.names import MAX_DEVICE_ID_LENGTH, DeviceId
+from numaplace.model.names import DeviceId
+from numaplace.reading.document import Scalar, parse_document, read_text
+from numaplace.reading.keys import Keys
+from numaplace.reading.kinds import BOOL, TEXT, integer, matching
+from numaplace.reading.names import DEVICE_ID, NUMA_NODE
+from numaplace.reading.readers import Leaf
 
-T = TypeVar("T")
-
+MAX_FILE_BYTES = 4 << 20
 TOP_KEYS = ("devices",)
 DEVICE_KEYS = (
     "id",
@@ -42,173 +44,79 @@ DEVICE_KEYS = (
     "cdiDevices",
     "annotations",
 )
-NODE_KEYS = ("hostPath", "containerPath", "permissions")
-MOUNT_KEYS = ("hostPath", "containerPath", "readOnly")
-_CDI_NAME = re.compile(r"[A-Za-z][\w.-]*/[A-Za-z][\w-]*=[\w.:-]+", re.ASCII)
+_ID = replace(DEVICE_ID, quoted=True)
+_QUOTED_TEXT = replace(TEXT, quoted=True)
+# The kernel writes -1 for a device without a NUMA node.
+_NODE = replace(integer(-1, MAX_NODE), allowed=f"{NUMA_NODE.allowed}, or -1 for no topology")
+_PATH = matching("/.*", "an absolute path")
+_PERMISSIONS = matching("(?!.*(.).*\\1)[mrw]+", "letters of mrw, each once")
+_CDI_NAME = matching(
+    r"[A-Za-z][\w.-]*/[A-Za-z][\w-]*=[\w.:-]+", "a CDI device name such as example.com/widget=0"
+)
 
 
 def load_declared(file: Path) -> tuple[Device, ...]:
-    """Return the devices of ``file`` in its order.
-
-    ``InputError`` holds one line per problem: file, line, key, value and what is allowed.
-    """
-    reader = _Reader(file)
-    devices = reader.devices(read_tree(file))
-    if reader.problems:
-        raise InputError("\n".join(reader.problems))
+    """Return the devices of ``file`` in its order. Raises ``ConfigError`` with every problem found."""
+    text = read_text(file, max_bytes=MAX_FILE_BYTES)
+    top, problems = parse_document(text, source=str(file), list_key=TOP_KEYS[0])
+    devices = tuple(_devices(Keys(top, "", problems)))
+    if problems:
+        raise ConfigError(tuple(problems))
     return devices
 
 
-class _Reader:
-    """Turns values into devices and collects problems; a refused value reads as its default."""
+def _devices(keys: Keys) -> Iterator[Device]:
+    first: dict[DeviceId, str] = {}
+    allowed = f"a mapping of {', '.join(DEVICE_KEYS)}"
+    for one in keys.mappings(TOP_KEYS[0], allowed=allowed, required="a list of devices"):
+        device = _device(one)
+        if device.id in first:
+            one.problem(f'"{device.id}" is given twice, first at {first[device.id]}', name="id")
+        elif device.id:
+            first[device.id] = f"{one.place('id')}: {one.path('id')}"
+        yield device
+    keys.refuse_rest()
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.problems: list[str] = []
 
-    def devices(self, top: Value) -> tuple[Device, ...]:
-        listed = top
-        if isinstance(top.data, Mapping):
-            listed = self.keys(top, TOP_KEYS).get("devices", Value("devices", top.line, None))
-        if not isinstance(listed.data, tuple):
-            self.refuse(listed, "a list of devices")
-            return ()
-        devices = tuple(self.device(item) for item in listed.data)
-        first: dict[str, Value] = {}
-        for item, device in zip(listed.data, devices, strict=True):
-            if device.id and (other := first.setdefault(device.id, item)) is not item:
-                self.refuse(
-                    item, f"each id once, and {other.where} in line {other.line} has {device.id!r} too"
-                )
-        return devices
+def _device(keys: Keys) -> Device:
+    id_ = keys.required("id", _ID, DeviceId(""))
+    nodes = {keys.value("numaNode", _NODE, -1), *keys.values("numaNodes", _NODE)} - {-1}
+    if {"numaNode", "numaNodes"} <= keys.section.entries.keys():
+        keys.problem("is given beside numaNode: allowed is one of the two", name="numaNodes")
+    device = Device(
+        id=id_,
+        nodes=tuple(sorted(nodes)),
+        group=keys.value("group", _QUOTED_TEXT, ""),
+        healthy=keys.value("healthy", BOOL, default=True),
+        edits=ContainerEdits(
+            device_nodes=tuple(_device_nodes(keys)),
+            env=keys.texts("env", _QUOTED_TEXT),
+            mounts=tuple(map(_mount, keys.mappings("mounts"))),
+            cdi_devices=keys.values("cdiDevices", _CDI_NAME),
+            annotations=keys.texts("annotations", _QUOTED_TEXT),
+        ),
+    )
+    keys.refuse_rest()
+    return device
 
-    def device(self, value: Value) -> Device:
-        keys = self.keys(value, DEVICE_KEYS)
-        if "id" not in keys and isinstance(value.data, Mapping):
-            self.refuse(value, "a device with an id")
-        if "numaNode" in keys and "numaNodes" in keys:
-            self.refuse(keys["numaNodes"], "numaNode or numaNodes, not both")
-        node = self.read(keys, "numaNode", self.node, default=None)
-        no_nodes: tuple[int, ...] = ()
-        nodes = self.read(keys, "numaNodes", self.nodes, default=no_nodes)
-        return Device(
-            id=DeviceId(self.read(keys, "id", self.id, default="")),
-            nodes=nodes if node is None else (node,),
-            group=self.read(keys, "group", self.text, default=""),
-            healthy=self.read(keys, "healthy", self.flag, default=True),
-            edits=ContainerEdits(
-                env=self.read(keys, "env", self.texts, default={}),
-                device_nodes=self.read(keys, "deviceNodes", self.each(self.device_node), default=()),
-                mounts=self.read(keys, "mounts", self.each(self.mount), default=()),
-                cdi_devices=self.read(keys, "cdiDevices", self.each(self.cdi), default=()),
-                annotations=self.read(keys, "annotations", self.texts, default={}),
-            ),
-        )
 
-    def refuse(self, value: Value, allowed: str) -> None:
-        shown = repr(plain(value))
-        shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-        where = value.where or "the file"
-        self.problems.append(f"{self.file}:{value.line}: {where}: {shown} is not allowed; allowed: {allowed}")
+def _device_nodes(keys: Keys) -> Iterator[DeviceNode]:
+    for name, item in keys.items("deviceNodes", allowed="a list of paths and mappings"):
+        if isinstance(item, Scalar):
+            path = keys.read(Leaf(_PATH), item, name=name, default="")
+            yield DeviceNode(path, path)
+        elif (one := keys.open(name, item)) is not None:
+            paths = _host_and_container(one)
+            yield DeviceNode(*paths, one.value("permissions", _PERMISSIONS, "rw"))
+            one.refuse_rest()
 
-    def keys(self, value: Value, allowed: tuple[str, ...]) -> Mapping[str, Value]:
-        if not isinstance(value.data, Mapping):
-            self.refuse(value, f"a mapping with keys {', '.join(allowed)}")
-            return {}
-        for key, item in value.data.items():
-            if key not in allowed:
-                place = value.where or "the file"
-                self.problems.append(
-                    f"{self.file}:{item.line}: {place}: unknown key {key!r}; allowed: {', '.join(allowed)}"
-                )
-        return value.data
 
-    def read(self, keys: Mapping[str, Value], key: str, parse: Callable[[Value], T], *, default: T) -> T:
-        return parse(keys[key]) if key in keys else default
+def _mount(keys: Keys) -> Mount:
+    mount = Mount(*_host_and_container(keys), keys.value("readOnly", BOOL, default=True))
+    keys.refuse_rest()
+    return mount
 
-    def each(self, parse: Callable[[Value], T]) -> Callable[[Value], tuple[T, ...]]:
-        def parse_list(value: Value) -> tuple[T, ...]:
-            if isinstance(value.data, tuple):
-                return tuple(parse(item) for item in value.data)
-            self.refuse(value, "a list")
-            return ()
 
-        return parse_list
-
-    def text(self, value: Value) -> str:
-        if isinstance(value.data, str):
-            return value.data
-        self.refuse(value, "text; put numbers and words such as off into quotes")
-        return ""
-
-    def id(self, value: Value) -> str:
-        text = value.data
-        if isinstance(text, str) and 0 < len(text) <= MAX_DEVICE_ID_LENGTH and text.isprintable():
-            return text
-        self.refuse(
-            value, f"printable text of 1 to {MAX_DEVICE_ID_LENGTH} characters; put numbers into quotes"
-        )
-        return ""
-
-    def flag(self, value: Value) -> bool:
-        if not isinstance(value.data, bool):
-            self.refuse(value, "true or false")
-        return value.data is True
-
-    def node(self, value: Value) -> int | None:
-        """Return a node id; null and -1 (as the kernel writes it) mean no topology."""
-        number = value.data
-        if number is None or (type(number) is int and number == -1):
-            return None
-        if type(number) is int and 0 <= number <= MAX_NODE:
-            return number
-        self.refuse(value, f"a NUMA node id of 0 to {MAX_NODE}; null or -1: no topology")
-        return None
-
-    def nodes(self, value: Value) -> tuple[int, ...]:
-        found = {node for node in self.each(self.node)(value) if node is not None}
-        return tuple(sorted(found))
-
-    def texts(self, value: Value) -> Mapping[str, str]:
-        if not isinstance(value.data, Mapping):
-            self.refuse(value, "a mapping of names to text")
-            return {}
-        return {key: self.text(item) for key, item in value.data.items()}
-
-    def path(self, value: Value) -> str:
-        if isinstance(value.data, str) and value.data.startswith("/"):
-            return value.data
-        self.refuse(value, "an absolute path")
-        return ""
-
-    def device_node(self, value: Value) -> DeviceNode:
-        if isinstance(value.data, str):
-            path = self.path(value)
-            return DeviceNode(path, path)
-        keys = self.keys(value, NODE_KEYS)
-        host, container = self.host_and_container(value, keys)
-        return DeviceNode(host, container, self.read(keys, "permissions", self.permissions, default="rw"))
-
-    def mount(self, value: Value) -> Mount:
-        keys = self.keys(value, MOUNT_KEYS)
-        host, container = self.host_and_container(value, keys)
-        return Mount(host, container, self.read(keys, "readOnly", self.flag, default=True))
-
-    def host_and_container(self, value: Value, keys: Mapping[str, Value]) -> tuple[str, str]:
-        if keys and "hostPath" not in keys:
-            self.refuse(value, "a mapping with a hostPath")
-        host = self.read(keys, "hostPath", self.path, default="")
-        return host, self.read(keys, "containerPath", self.path, default=host)
-
-    def permissions(self, value: Value) -> str:
-        text = value.data
-        if isinstance(text, str) and text and set(text) <= set("mrw") and len(set(text)) == len(text):
-            return text
-        self.refuse(value, "letters of mrw, each once")
-        return "rw"
-
-    def cdi(self, value: Value) -> str:
-        if isinstance(value.data, str) and _CDI_NAME.fullmatch(value.data):
-            return value.data
-        self.refuse(value, "a CDI device name such as example.com/widget=0")
-        return ""
+def _host_and_container(keys: Keys) -> tuple[str, str]:
+    host = keys.required("hostPath", _PATH, "")
+    return host, keys.value("containerPath", _PATH, host)

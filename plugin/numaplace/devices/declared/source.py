@@ -11,7 +11,7 @@ from numaplace.devices.numa import NumaCheck
 from numaplace.devices.roots import HostRoots
 from numaplace.devices.scan import Scan
 from numaplace.devices.spec import DeclaredSpec
-from numaplace.errors import InputError
+from numaplace.errors import ConfigError
 from numaplace.model.names import ResourceName
 
 
@@ -31,8 +31,8 @@ class DeclaredSource:
         """Read the file again."""
         try:
             devices = load_declared(self._file)
-        except InputError as error:
-            return Scan(failed=True, warnings=tuple(str(error).splitlines()))
+        except ConfigError as error:
+            return Scan(failed=True, warnings=error.problems)
         numa = NumaCheck(self._roots.sysfs)
         checked = tuple(replace(device, nodes=numa.nodes(device.id, device.nodes)) for device in devices)
         return Scan(checked, warnings=tuple(numa.warnings))

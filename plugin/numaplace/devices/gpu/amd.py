@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from numaplace.devices.files import exists, names_in, read_text, to_int
-from numaplace.devices.gpu.vendor import GpuHost, GpuVendor, Unit, drm_nodes
+from numaplace.devices.files import exists, names_in, read_pairs, to_int
+from numaplace.devices.gpu.vendor import NO_DRM_NODE, GpuHost, GpuVendor, Unit, drm_nodes, watch_drm
 from numaplace.devices.pci import PciFunction
-from numaplace.devices.roots import HostRoots
 from numaplace.model.device import ContainerEdits, DeviceNode
 
 _PARTITION = "amdgpu_xcp_"
 _RENDER = "/dev/dri/renderD"
-_KFD = DeviceNode("/dev/kfd", "/dev/kfd")
+_KFD = DeviceNode.below_dev("kfd")
 
 
 def _units(function: PciFunction, host: GpuHost) -> tuple[Unit, ...] | str:
     sysfs = host.roots.sysfs
     own = drm_nodes(function.path)
     if not own:
-        return "its driver shows no DRM node yet"
+        return NO_DRM_NODE
     shared = (_KFD,) if exists(sysfs / "class/kfd/kfd") else ()
     units = [Unit(function.address, ContainerEdits(device_nodes=shared + own))]
     partitions = [name for name in names_in(sysfs / "devices/platform") if name.startswith(_PARTITION)]
@@ -41,17 +40,12 @@ def _parents(sysfs: Path) -> dict[str, str]:
     topology = sysfs / "class/kfd/kfd/topology/nodes"
     parents: dict[str, str] = {}
     for name in names_in(topology):
-        pairs = (line.partition(" ") for line in read_text(topology / name / "properties").splitlines())
-        facts = {key: value.strip() for key, _, value in pairs}
+        facts = read_pairs(topology / name / "properties", " ")
         location, domain = to_int(facts.get("location_id", "")), to_int(facts.get("domain", "0"))
         if location is not None and domain is not None:
             address = f"{domain:04x}:{location >> 8 & 255:02x}:{location >> 3 & 31:02x}.{location & 7}"
             parents.setdefault(f"{_RENDER}{facts.get('drm_render_minor')}", address)
     return parents
-
-
-def _watched(roots: HostRoots) -> tuple[Path, ...]:
-    return (roots.devfs / "dri",)
 
 
 AMD = GpuVendor(
@@ -61,5 +55,5 @@ AMD = GpuVendor(
     drivers=("amdgpu",),
     offers_vfs=False,
     units=_units,
-    watched=_watched,
+    watched=watch_drm,
 )

@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from numaplace.devices.files import names_in, read_text
-from numaplace.devices.malformed import MALFORMED_YAML
+from numaplace.reading.document import load_plain
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class CdiCatalog:
@@ -48,8 +45,8 @@ class CdiCatalog:
 
 def _names_of(text: str) -> frozenset[str]:
     try:
-        spec = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
-    except MALFORMED_YAML:
+        spec = load_plain(text)
+    except ValueError:
         return frozenset()
     if not isinstance(spec, Mapping) or not isinstance(spec.get("devices"), list):
         return frozenset()

@@ -7,26 +7,19 @@ A GPU whose VFs are on offers the VFs and not itself, as Intel's plugin does.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from numaplace.devices.files import exists
-from numaplace.devices.gpu.vendor import GpuHost, GpuVendor, Unit, drm_nodes
+from numaplace.devices.gpu.vendor import NO_DRM_NODE, GpuHost, GpuVendor, Unit, drm_nodes, watch_drm
 from numaplace.devices.pci import PciFunction
-from numaplace.devices.roots import HostRoots
 from numaplace.model.device import ContainerEdits, Mount
 
 
 def _units(function: PciFunction, host: GpuHost) -> tuple[Unit, ...] | str:
     nodes = drm_nodes(function.path)
     if not nodes:
-        return "its driver shows no DRM node yet"
+        return NO_DRM_NODE
     links = (f"dri/by-path/pci-{function.address}-{kind}" for kind in ("card", "render"))
     mounts = tuple(Mount(f"/dev/{link}", f"/dev/{link}") for link in links if exists(host.roots.devfs / link))
     return (Unit(function.address, ContainerEdits(device_nodes=nodes, mounts=mounts)),)
-
-
-def _watched(roots: HostRoots) -> tuple[Path, ...]:
-    return (roots.devfs / "dri",)
 
 
 INTEL = GpuVendor(
@@ -36,5 +29,5 @@ INTEL = GpuVendor(
     drivers=("i915", "xe"),
     offers_vfs=True,
     units=_units,
-    watched=_watched,
+    watched=watch_drm,
 )

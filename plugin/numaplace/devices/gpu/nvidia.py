@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from numaplace.devices.files import exists, names_in, read_text, to_int
+from numaplace.devices.files import exists, names_in, read_pairs, to_int
 from numaplace.devices.gpu.vendor import GpuHost, GpuVendor, Unit
 from numaplace.devices.pci import PciFunction
 from numaplace.devices.roots import HostRoots
@@ -22,7 +22,7 @@ _CONTROL_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset
 
 def _units(function: PciFunction, host: GpuHost) -> tuple[Unit, ...] | str:
     driver = host.roots.procfs / "driver/nvidia"
-    facts = _information(driver / "gpus" / function.address / "information")
+    facts = read_pairs(driver / "gpus" / function.address / "information", ":")
     uuid, minor = facts.get("GPU UUID", ""), to_int(facts.get("Device Minor", ""))
     if not facts:
         return f"the driver does not list it in {driver / 'gpus'}"
@@ -37,12 +37,6 @@ def _units(function: PciFunction, host: GpuHost) -> tuple[Unit, ...] | str:
     return (Unit(uuid, _edits(uuid, minor, host)),)
 
 
-def _information(path: Path) -> dict[str, str]:
-    """Return the "Key: value" lines."""
-    pairs = (line.partition(":") for line in read_text(path).splitlines())
-    return {key.strip(): value.strip() for key, _, value in pairs}
-
-
 def _edits(uuid: str, minor: int | None, host: GpuHost) -> ContainerEdits:
     env = {"NVIDIA_VISIBLE_DEVICES": uuid}
     cdi = f"nvidia.com/gpu={uuid}"
@@ -52,9 +46,7 @@ def _edits(uuid: str, minor: int | None, host: GpuHost) -> ContainerEdits:
     if not exists(host.roots.devfs / own):
         return ContainerEdits(env=env)
     names = (own, *(name for name in _CONTROL_NODES if exists(host.roots.devfs / name)))
-    return ContainerEdits(
-        env=env, device_nodes=tuple(DeviceNode(f"/dev/{name}", f"/dev/{name}") for name in names)
-    )
+    return ContainerEdits(env=env, device_nodes=tuple(map(DeviceNode.below_dev, names)))
 
 
 def _watched(roots: HostRoots) -> tuple[Path, ...]:

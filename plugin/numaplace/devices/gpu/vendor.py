@@ -13,6 +13,7 @@ from numaplace.devices.pci import PciFunction
 from numaplace.devices.roots import HostRoots
 from numaplace.model.device import ContainerEdits, DeviceNode
 
+NO_DRM_NODE = "its driver shows no DRM node yet"
 _DRM_NODE = re.compile(r"(card|renderD)\d+", re.ASCII)
 
 
@@ -53,4 +54,9 @@ class GpuVendor:
 def drm_nodes(device: StrPath) -> tuple[DeviceNode, ...]:
     """Return the card and render nodes below a device's sysfs directory; ``controlD*`` is obsolete."""
     names = (name for name in names_in(f"{device}/drm") if _DRM_NODE.fullmatch(name))
-    return tuple(DeviceNode(f"/dev/dri/{name}", f"/dev/dri/{name}") for name in names)
+    return tuple(DeviceNode.below_dev(f"dri/{name}") for name in names)
+
+
+def watch_drm(roots: HostRoots) -> tuple[Path, ...]:
+    """Return where the nodes of ``drm_nodes`` come and go."""
+    return (roots.devfs / "dri",)

@@ -69,7 +69,8 @@ def _vfio(vf: VirtualFunction) -> Provided:
     host = f"/dev/vfio/noiommu-{group}" if noiommu else f"/dev/vfio/{group}"
     inside = f"/dev/vfio/{group}"
     return Provided(
-        {"mount": "/dev/vfio/vfio", "dev-mount": inside}, (_node("vfio/vfio"), DeviceNode(host, inside))
+        {"mount": "/dev/vfio/vfio", "dev-mount": inside},
+        (DeviceNode.below_dev("vfio/vfio"), DeviceNode(host, inside)),
     )
 
 
@@ -77,7 +78,7 @@ def _uio(vf: VirtualFunction) -> Provided:
     device = uio_device(vf.function)
     if not device:
         return Provided(problem=f"bound to {vf.function.driver} without a userspace I/O device")
-    return Provided({"mount": f"/dev/{device}"}, (_node(device),))
+    return Provided({"mount": f"/dev/{device}"}, (DeviceNode.below_dev(device),))
 
 
 def _rdma(vf: VirtualFunction, devfs: Path) -> Provided:
@@ -87,17 +88,13 @@ def _rdma(vf: VirtualFunction, devfs: Path) -> Provided:
     info = {name.rstrip("0123456789"): f"/dev/infiniband/{name}" for name in nodes}
     if devices := rdma_devices(vf.function):
         info["rdma_dev"] = devices[0]
-    return Provided(info, tuple(_node(f"infiniband/{name}") for name in nodes))
+    return Provided(info, tuple(DeviceNode.below_dev(f"infiniband/{name}") for name in nodes))
 
 
 def _vhost(devfs: Path) -> Provided:
     # A node that the host lacks would fail the container; upstream gives none of them then.
-    nodes = () if missing_vhost_nodes(devfs) else tuple(_node(name) for name in VHOST_NODES)
+    nodes = () if missing_vhost_nodes(devfs) else tuple(DeviceNode.below_dev(name) for name in VHOST_NODES)
     return Provided({"net-mount": "/dev/vhost-net", "tun-mount": "/dev/net/tun"}, nodes)
-
-
-def _node(name: str) -> DeviceNode:
-    return DeviceNode(f"/dev/{name}", f"/dev/{name}")
 
 
 DRIVERS: Mapping[str, tuple[str, Callable[[VirtualFunction], Provided]]] = {

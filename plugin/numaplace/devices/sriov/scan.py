@@ -87,7 +87,7 @@ class SriovSource:
         """Return sentences about selectors that cannot match, and nodes that are missing."""
         present = {name for pf in self._pfs.values() for name in pf.names}
         known = ", ".join(sorted(present)) or "none"
-        absent = [entry.name for entry in self._spec.parsed_pf_names() if entry.name not in present]
+        absent = [entry.name for entry in self._spec.pf_names if entry.name not in present]
         warnings = [
             f"sriov.pfNames: {name} is no PF of this host (PFs: {known})" for name in dict.fromkeys(absent)
         ]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from numaplace.devices.sriov.spec import PfName, SriovSpec
+from numaplace.devices.sriov.spec import SriovSpec
 from numaplace.devices.sriov.vf import VirtualFunction, rdma_nodes
+from numaplace.model.ranges import ranges
+from numaplace.reading.names import PfName
 
 Selector = Callable[[SriovSpec, VirtualFunction], str]
 """Returns why the VF is not selected, or "" when it is."""
@@ -51,18 +53,17 @@ def _pf_names(spec: SriovSpec, vf: VirtualFunction) -> str:
         return ""
     if not vf.pf.names:
         return f"pfNames: the PF {vf.pf.address} shows no network device here; select it by pciAddresses"
-    named = [entry for entry in spec.parsed_pf_names() if entry.name in vf.pf.names]
+    named = [entry for entry in spec.pf_names if entry.name in vf.pf.names]
     if not named:
-        return f"pfNames: its PF {'/'.join(vf.pf.names)} is not in [{', '.join(spec.pf_names)}]"
+        given = ", ".join(entry.text for entry in spec.pf_names)
+        return f"pfNames: its PF {'/'.join(vf.pf.names)} is not in [{given}]"
     return "" if any(entry.covers(vf.index) for entry in named) else _outside(vf, named)
 
 
 def _outside(vf: VirtualFunction, named: list[PfName]) -> str:
-    ranges = ", ".join(
-        f"{first}-{last}" if first < last else str(first) for entry in named for first, last in entry.ranges
-    )
+    indexes = ", ".join(ranges(one) for entry in named for one in entry.ranges)
     index = "unknown" if vf.index is None else vf.index
-    return f"pfNames: VF index {index} of {named[0].name} is not in [{ranges}]"
+    return f"pfNames: VF index {index} of {named[0].name} is not in [{indexes}]"
 
 
 def _rdma(spec: SriovSpec, vf: VirtualFunction) -> str:

@@ -41,14 +41,13 @@ def _silent(facts: Facts, seen: DaemonFact) -> Finding:
     serving = [
         resource.name
         for resource in facts.config.resources
-        for socket in facts.folder.sockets
-        if socket.listening and socket.path.name.startswith(socket_prefix(resource.name))
+        if facts.folder.listeners(socket_prefix(resource.name))
     ]
     if serving:
         return Finding(
             Level.UNKNOWN,
             "the daemon runs, and its pages cannot be reached from here",
-            f"it listens for {', '.join(dict.fromkeys(serving))}; {seen.url}: {seen.text}",
+            f"it listens for {', '.join(serving)}; {seen.url}: {seen.text}",
             "run doctor in the daemon's pod, or name the configuration that the daemon runs with",
         )
     return Finding(

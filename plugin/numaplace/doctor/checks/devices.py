@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from numaplace.doctor.facts import Facts, ScanFact
 from numaplace.doctor.findings import Finding, Level
-from numaplace.doctor.text import listed
+from numaplace.doctor.text import counted, listed
 from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.podresources import ids_by_resource
 
 _ADVICE = (
     (
@@ -85,7 +86,7 @@ def _found(resource: ResourceName, fact: ScanFact) -> Iterator[Finding]:
             "correct the configuration or the host; the message names what was looked for",
         )
     if scan.devices:
-        yield Finding(Level.OK, f"{resource}: {_count(len(scan.devices), 'device')} found")
+        yield Finding(Level.OK, f"{resource}: {counted(len(scan.devices), 'device')} found")
         return
     reasons = _grouped(fact)
     shown = "; ".join(f"{len(ids)} x {reason}" for reason, ids in reasons.items())
@@ -104,7 +105,7 @@ def _left_out(resource: ResourceName, fact: ScanFact) -> Iterator[Finding]:
         if advice:
             yield Finding(
                 Level.WARNING,
-                f"{resource}: {_count(len(ids), 'device')} left out: {reason}",
+                f"{resource}: {counted(len(ids), 'device')} left out: {reason}",
                 listed(ids),
                 advice,
             )
@@ -130,7 +131,7 @@ def _unhealthy(facts: Facts, resource: ResourceName, fact: ScanFact) -> Iterator
     if ill:
         yield Finding(
             Level.WARNING,
-            f"{resource}: {_count(len(ill), 'unhealthy device')}",
+            f"{resource}: {counted(len(ill), 'unhealthy device')}",
             listed(ill),
             "the file that declares them says so: repair the device, then set it healthy there",
         )
@@ -139,7 +140,7 @@ def _unhealthy(facts: Facts, resource: ResourceName, fact: ScanFact) -> Iterator
     if known and missing:
         yield Finding(
             Level.WARNING,
-            f"{resource}: the kubelet does not count {_count(len(missing), 'device')} as allocatable that "
+            f"{resource}: the kubelet does not count {counted(len(missing), 'device')} as allocatable that "
             f"{'is' if len(missing) == 1 else 'are'} there",
             listed(missing),
             "numaplace believes a change after some looks: run doctor again in a minute; if it stays, "
@@ -148,11 +149,10 @@ def _unhealthy(facts: Facts, resource: ResourceName, fact: ScanFact) -> Iterator
         )
 
 
-def allocatable_ids(facts: Facts, resource: ResourceName) -> frozenset[DeviceId]:
+def allocatable_ids(facts: Facts, resource: ResourceName) -> set[DeviceId]:
     """Return the ids that the kubelet counts as allocatable; empty when it does not tell."""
     capacity = facts.pod_resources.capacity
-    blocks = () if capacity is None else capacity.devices
-    return frozenset(one for block in blocks if block.resource == resource for one in block.ids)
+    return ids_by_resource(() if capacity is None else capacity.devices).get(resource, set())
 
 
 def _shared(facts: Facts) -> Iterator[Finding]:
@@ -167,12 +167,8 @@ def _shared(facts: Facts) -> Iterator[Finding]:
     for matching, ids in pairs.items():
         yield Finding(
             Level.WARNING,
-            f"{_count(len(ids), 'device')} matched by {' and '.join(matching)}: {matching[0]} keeps "
+            f"{counted(len(ids), 'device')} matched by {' and '.join(matching)}: {matching[0]} keeps "
             f"{'it' if len(ids) == 1 else 'them'}",
             listed(ids),
             "make the selectors of these resources exclude each other",
         )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from numaplace.doctor.facts import Facts
 from numaplace.doctor.findings import Finding, Level
-from numaplace.doctor.text import listed, numbers
+from numaplace.doctor.text import counted, listed, numbers
 from numaplace.engine.options import MAX_ALLOWABLE_NUMA_NODES, PolicyName, parse_options
 from numaplace.errors import InputError
 from numaplace.model.device import Device
@@ -34,7 +34,7 @@ def _nodes(facts: Facts) -> Finding:
             "in a container mount the host's /sys and set host.sysfs; on the host look for numa=off on "
             "the kernel's command line, and for node interleaving in the firmware",
         )
-    shown = f"{len(topology.nodes)} NUMA {'node' if len(topology.nodes) == 1 else 'nodes'}"
+    shown = counted(len(topology.nodes), "NUMA node")
     if len(topology.nodes) == 1:
         return Finding(
             Level.WARNING,

@@ -7,7 +7,7 @@ resource. Device ids alone prove nothing: VFs go by PCI address and NVIDIA's GPU
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from numaplace.doctor.checks.devices import allocatable_ids
 from numaplace.doctor.facts import Facts, SocketFact
@@ -17,6 +17,7 @@ from numaplace.doctor.vendors import usual_owner
 from numaplace.kubelet.plugin.watch import KUBELET_SOCKET
 from numaplace.kubelet.sockets import socket_prefix
 from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.podresources import ids_by_resource
 
 _OURS = "numaplace-"
 _ADVICE = (
@@ -29,7 +30,7 @@ _ADVICE = (
 def other_plugins(facts: Facts) -> Iterator[Finding]:
     """Yield who else serves a resource of ours, and which plugins there are besides."""
     for resource in (one.name for one in facts.config.resources):
-        ours = _listening(facts, resource)
+        ours = facts.folder.listeners(socket_prefix(resource))
         yield from _twice(resource, ours)
         yield from _named_like(facts, resource)
         yield from _by_devices(facts, resource, serving=bool(ours))
@@ -37,12 +38,7 @@ def other_plugins(facts: Facts) -> Iterator[Finding]:
     yield _others(facts)
 
 
-def _listening(facts: Facts, resource: ResourceName) -> list[SocketFact]:
-    prefix = socket_prefix(resource)
-    return [one for one in facts.folder.sockets if one.listening and one.path.name.startswith(prefix)]
-
-
-def _twice(resource: ResourceName, ours: list[SocketFact]) -> Iterator[Finding]:
+def _twice(resource: ResourceName, ours: Sequence[SocketFact]) -> Iterator[Finding]:
     if len(ours) > 1:
         yield Finding(
             Level.WARNING,
@@ -100,14 +96,9 @@ def _by_devices(facts: Facts, resource: ResourceName, *, serving: bool) -> Itera
 
 
 def _held(facts: Facts, resource: ResourceName) -> set[DeviceId]:
-    return {
-        device_id
-        for pod in facts.pod_resources.pods or ()
-        for container in pod.containers
-        for block in container.devices
-        if block.resource == resource
-        for device_id in block.ids
-    }
+    pods = facts.pod_resources.pods or ()
+    blocks = (block for pod in pods for container in pod.containers for block in container.devices)
+    return ids_by_resource(blocks).get(resource, set())
 
 
 def _leftovers(facts: Facts) -> Iterator[Finding]:

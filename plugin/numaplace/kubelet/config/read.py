@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from numaplace.devices.files import names_in, read_text
-from numaplace.devices.malformed import MALFORMED_YAML
+from numaplace.model.quantity import parse_quantity
+from numaplace.reading.document import load_plain
 
 USUAL_FILE = Path("/var/lib/kubelet/config.yaml")
 
@@ -184,7 +183,7 @@ def settings_of(document: Mapping[str, Any]) -> KubeletSettings:
         cpu_options={name: _plain(value) for name, value in _map(document, "cpuManagerPolicyOptions")},
         memory_policy=_text(document, "memoryManagerPolicy") or "None",
         reserved_cpus=reserved_cpus,
-        reserves_cpu=bool(reserved_cpus) or any(str(value).rstrip("m") not in ("", "0") for value in cpu),
+        reserves_cpu=bool(reserved_cpus) or any(map(_is_positive, cpu)),
         reserves_memory=bool(document.get("reservedMemory")),
         gates=gates,
     )
@@ -194,11 +193,11 @@ def _load(path: Path) -> dict[str, Any] | None:
     """Return the file's mapping; None when it cannot be read."""
     try:
         with path.open("rb") as stream:
-            parsed = yaml.safe_load(stream.read(_MAX_FILE_BYTES))
+            parsed = load_plain(stream.read(_MAX_FILE_BYTES))
     except OSError:
         return None
-    except MALFORMED_YAML as error:  # no UTF-8 is a ValueError, too
-        raise _RefusedError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise _RefusedError(f"{path} is not YAML: {error}") from error
     if not isinstance(parsed, dict) or parsed.get("kind") != "KubeletConfiguration":
         raise _RefusedError(f"{path} is no KubeletConfiguration")
     return parsed
@@ -276,6 +275,13 @@ def _map(document: Mapping[str, Any], key: str) -> Iterator[tuple[str, Any]]:
 def _text(document: Mapping[str, Any], key: str) -> str:
     value = document.get(key)
     return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _is_positive(value: Any) -> bool:
+    try:
+        return parse_quantity(str(value)) > 0
+    except ValueError:
+        return False
 
 
 def _plain(value: Any) -> str:

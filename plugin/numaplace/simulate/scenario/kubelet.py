@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from numaplace.config.document import Scalar
-from numaplace.config.kinds import BOOL, Kind, choice
-from numaplace.config.readers import Leaf
 from numaplace.engine.options import PolicyName
 from numaplace.managers.admission import Scope
 from numaplace.managers.cpu.policy import CPU_POLICIES
 from numaplace.managers.memory.policies import MEMORY_POLICIES
 from numaplace.managers.memory.reserved import MemoryReservation
 from numaplace.model.names import ResourceName
+from numaplace.reading.keys import Keys
+from numaplace.reading.kinds import BOOL, TEXT, Kind, choice
+from numaplace.reading.names import CPU_LIST, NUMA_NODE
+from numaplace.reading.quantities import parse_size
+from numaplace.reading.readers import Leaf
 from numaplace.simulate.scenario.amounts import read_amounts
-from numaplace.simulate.scenario.kinds import CPU_LIST, NUMA_NODE, TEXT, THRESHOLD
-from numaplace.simulate.scenario.reading import Keys
 from numaplace.simulate.scenario.records import KubeletSettings
 
 GATES = (
@@ -38,19 +39,22 @@ EVICTION_SIGNALS = (
 _IDENTITY = ("apiVersion", "kind")
 
 
-def _named(names: Iterator[str] | tuple[str, ...]) -> Kind[str]:
-    known = tuple(names)
-
-    def parse(text: str) -> str:
-        if text not in known:
-            raise ValueError(f"not one of {known}")
-        return text
-
-    return Kind(", ".join(known), parse)
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%")
 
 
-CPU_POLICY = _named(tuple(CPU_POLICIES))
-MEMORY_POLICY = _named(tuple(MEMORY_POLICIES))
+def _parse_threshold(text: str) -> int | Fraction:
+    match = _PERCENT.fullmatch(text)
+    if match is None:
+        return parse_size(text)
+    part = Fraction(match[1]) / 100
+    if part > 1:
+        raise ValueError(f"more than everything: {text!r}")
+    return part
+
+
+THRESHOLD: Kind[int | Fraction | None] = Kind(
+    "a quantity such as 100Mi, or a percentage such as 5%", _parse_threshold
+)
 
 
 def read_kubelet(keys: Keys) -> KubeletSettings:
@@ -60,10 +64,10 @@ def read_kubelet(keys: Keys) -> KubeletSettings:
     settings = KubeletSettings(
         topology_policy=keys.value("topologyManagerPolicy", choice(PolicyName), PolicyName.NONE),
         scope=keys.value("topologyManagerScope", choice(Scope), Scope.CONTAINER),
-        topology_options=_texts(keys, "topologyManagerPolicyOptions"),
-        cpu_policy=keys.value("cpuManagerPolicy", CPU_POLICY, "none"),
-        cpu_options=_texts(keys, "cpuManagerPolicyOptions"),
-        memory_policy=keys.value("memoryManagerPolicy", MEMORY_POLICY, "None"),
+        topology_options=keys.texts("topologyManagerPolicyOptions", TEXT),
+        cpu_policy=keys.value("cpuManagerPolicy", choice(CPU_POLICIES), "none"),
+        cpu_options=keys.texts("cpuManagerPolicyOptions", TEXT),
+        memory_policy=keys.value("memoryManagerPolicy", choice(MEMORY_POLICIES), "None"),
         reserved_cpus=keys.value("reservedSystemCPUs", CPU_LIST, frozenset()),
         reserved_memory=tuple(_reservations(keys)),
         system_reserved=_reserved(keys, "systemReserved"),
@@ -77,23 +81,10 @@ def read_kubelet(keys: Keys) -> KubeletSettings:
     return settings
 
 
-def _texts(keys: Keys, name: str) -> dict[str, str]:
-    opened = keys.mapping(name)
-    texts: dict[str, str] = {}
-    for key, node in () if opened is None else tuple(opened.rest()):
-        if isinstance(node, Scalar) and not node.null:
-            texts[key] = node.text
-        elif opened is not None:
-            opened.problem("has to be one value", name=key)
-    return texts
-
-
 def _reservations(keys: Keys) -> Iterator[MemoryReservation]:
     for one in keys.mappings("reservedMemory"):
         node = one.required("numaNode", NUMA_NODE, 0)
-        limits = one.mapping("limits")
-        if limits is None:
-            one.problem('"limits" is missing: it is a mapping such as {memory: 1Gi}')
+        limits = one.mapping("limits", required="a mapping such as {memory: 1Gi}")
         amounts = {} if limits is None else read_amounts(limits, also="memory, hugepages-<size>")
         one.refuse_rest()
         yield MemoryReservation(node, amounts)
@@ -124,6 +115,6 @@ def _gates(keys: Keys) -> dict[str, bool]:
     for name in GATES:
         node = opened.take(name)
         if node is not None:
-            gates[name] = opened.read(Leaf(BOOL, ""), node, name=name, default=False)
+            gates[name] = opened.read(Leaf(BOOL), node, name=name, default=False)
     opened.refuse_rest()
     return gates

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from numaplace.config.document import parse_document, read_text
 from numaplace.errors import ConfigError, ScenarioError
+from numaplace.reading.document import parse_document, read_text
+from numaplace.reading.keys import Keys
 from numaplace.simulate.scenario.kubelet import read_kubelet
 from numaplace.simulate.scenario.node import read_machine
 from numaplace.simulate.scenario.placement import read_placement, read_shares
-from numaplace.simulate.scenario.reading import Keys
 from numaplace.simulate.scenario.records import KubeletSettings, Machine, PlacementSettings, Scenario
 from numaplace.simulate.scenario.steps import read_steps
 
@@ -28,10 +28,9 @@ def load_scenario(file: Path) -> Scenario:
 def parse_scenario(text: str, *, source: str) -> Scenario:
     """Return the scenario of a text; ``source`` is its name in messages. Raises ``ScenarioError``."""
     try:
-        top, found = parse_document(text, source=source, large=True)
+        top, problems = parse_document(text, source=source, large=True)
     except ConfigError as error:
         raise ScenarioError(error.problems) from error
-    problems = list(found)
     scenario = _read(Keys(top, "", problems))
     if problems:
         raise ScenarioError(tuple(problems))
@@ -40,11 +39,9 @@ def parse_scenario(text: str, *, source: str) -> Scenario:
 
 def _read(keys: Keys) -> Scenario:
     machine, settings, placement = Machine(()), KubeletSettings(), PlacementSettings()
-    node = keys.mapping("node")
+    node = keys.mapping("node", required="a mapping that describes the hardware")
     if node is not None:
         machine = read_machine(node)
-    elif "node" not in keys.section.entries:
-        keys.problem('"node" is missing: it describes the hardware')
     kubelet = keys.mapping("kubelet")
     if kubelet is not None:
         settings = read_kubelet(kubelet)

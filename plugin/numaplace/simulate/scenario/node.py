@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from numaplace.config.document import Items, Node, Scalar
-from numaplace.config.kinds import integer
-from numaplace.config.names import RESOURCE_NAME
-from numaplace.config.readers import Leaf, ListOf
 from numaplace.model.device import Device
-from numaplace.model.names import HUGEPAGES_PREFIX, MEMORY, DeviceId, ResourceName
-from numaplace.simulate.scenario.amounts import read_amounts
-from numaplace.simulate.scenario.kinds import CPU_LIST, DEVICE_ID, NUMA_NODE, TEXT, page_size
-from numaplace.simulate.scenario.reading import Keys
+from numaplace.model.names import MEMORY, DeviceId, ResourceName, is_memory
+from numaplace.reading.document import Items, Node, Scalar
+from numaplace.reading.keys import Keys
+from numaplace.reading.kinds import TEXT, integer
+from numaplace.reading.names import CPU_LIST, DEVICE_ID, NUMA_NODE, RESOURCE_NAME
+from numaplace.reading.readers import Leaf, ListOf
+from numaplace.simulate.scenario.amounts import page_size, read_amounts
 from numaplace.simulate.scenario.records import CpuGroups, Machine, NumaNode
 
 MAX_DEVICES = 4096
@@ -38,7 +37,7 @@ def read_machine(keys: Keys) -> Machine:
 def _read_numa_nodes(keys: Keys) -> tuple[NumaNode, ...]:
     nodes: dict[int, NumaNode] = {}
     owner: dict[int, int] = {}
-    for one in keys.mappings("numaNodes"):
+    for one in keys.mappings("numaNodes", required="a list such as [{id: 0, cpus: 0-7, memory: 32Gi}]"):
         node = _read_numa_node(one)
         if node.id in nodes:
             one.problem(f"NUMA node {node.id} is given twice", name="id")
@@ -47,9 +46,7 @@ def _read_numa_nodes(keys: Keys) -> tuple[NumaNode, ...]:
             one.problem(f"CPU {twice[0]} is also on NUMA node {owner[twice[0]]}", name="cpus")
         owner.update(dict.fromkeys(node.cpus, node.id))
         nodes[node.id] = node
-    if "numaNodes" not in keys.section.entries:
-        keys.problem('"numaNodes" is missing: it is a list such as [{id: 0, cpus: 0-7, memory: 32Gi}]')
-    elif not nodes:
+    if "numaNodes" in keys.section.entries and not nodes:
         keys.problem("at least one NUMA node is needed", name="numaNodes")
     # Linux lists every page size for every node, and the memory manager relies on it.
     sizes = {type_ for node in nodes.values() for type_ in node.sizes}
@@ -63,7 +60,7 @@ def _read_numa_node(keys: Keys) -> NumaNode:
     id_ = keys.required("id", NUMA_NODE, 0)
     cpus = keys.value("cpus", CPU_LIST, NO_CPUS)
     sizes = read_amounts(keys, also="memory, hugepages-<size>")
-    for name in [name for name in sizes if name != MEMORY and not name.startswith(HUGEPAGES_PREFIX)]:
+    for name in [name for name in sizes if not is_memory(name)]:
         keys.problem("a NUMA node has memory and hugepages only; devices have a list of their own", name=name)
         del sizes[name]
     hugepages = {name: size for name, size in sizes.items() if name != MEMORY}
@@ -84,7 +81,7 @@ def _read_distances(keys: Keys, count: int) -> tuple[tuple[int, ...], ...]:
     allowed = f"{count} lists of {count} distances, one for each NUMA node in the order of their ids"
     rows = node.items if isinstance(node, Items) else ()
     found = tuple(
-        keys.read(ListOf(_DISTANCE, ""), row, name=f"distances[{number}]", default=())
+        keys.read(ListOf(_DISTANCE), row, name=f"distances[{number}]", default=())
         for number, row in enumerate(rows)
     )
     if len(rows) != count or any(row and len(row) != count for row in found):
@@ -121,7 +118,7 @@ def _read_groups(keys: Keys, name: str, node_of: Mapping[int, int]) -> dict[int,
         if not (id_.isascii() and id_.isdigit() and len(id_) < 6):
             opened.problem("the key has to be a whole number", name=id_)
             continue
-        groups[int(id_)] = opened.read(Leaf(CPU_LIST, ""), node, name=id_, default=NO_CPUS)
+        groups[int(id_)] = opened.read(Leaf(CPU_LIST), node, name=id_, default=NO_CPUS)
     _check_once(keys, name, tuple(groups.values()), node_of)
     return groups
 
@@ -161,9 +158,9 @@ def _read_nodes(keys: Keys, known: list[int]) -> tuple[int, ...]:
         return ()
     nodes: tuple[int, ...] = ()
     if isinstance(node, Items):
-        nodes = keys.read(ListOf(NUMA_NODE, ""), node, name="numa", default=nodes)
+        nodes = keys.read(ListOf(NUMA_NODE), node, name="numa", default=nodes)
     else:
-        nodes = (keys.read(Leaf(NUMA_NODE, ""), node, name="numa", default=known[0] if known else 0),)
+        nodes = (keys.read(Leaf(NUMA_NODE), node, name="numa", default=known[0] if known else 0),)
     for one in nodes:
         if one not in known:
             keys.problem(f"the machine has no NUMA node {one}", name="numa")

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from numaplace.config.kinds import BOOL, QUANTITY, choice, integer
 from numaplace.config.readers import RequestsReader, WeightsReader
 from numaplace.config.schema import SteeringMode
 from numaplace.engine.weights import Weights
 from numaplace.model.names import ResourceName, Strategy
 from numaplace.prediction.request import Request
+from numaplace.reading.keys import Keys
+from numaplace.reading.kinds import BOOL, choice, integer
+from numaplace.reading.names import NUMA_NODE
+from numaplace.reading.quantities import QUANTITY
 from numaplace.simulate.scenario.amounts import read_amounts
-from numaplace.simulate.scenario.kinds import NUMA_NODE
-from numaplace.simulate.scenario.reading import Keys
 from numaplace.simulate.scenario.records import Enforcement, PlacementSettings, Share
 from numaplace.steering.search import NO_HEADROOM, Headroom
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
-from numaplace.config.kinds import choice
 from numaplace.managers.device_manager import ContainerKind, PodUid
 from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, HUGEPAGES_PREFIX, MEMORY, ResourceName
+from numaplace.reading.keys import Keys
+from numaplace.reading.kinds import choice, matching
 from numaplace.simulate.scenario.amounts import read_amounts
-from numaplace.simulate.scenario.kinds import NAME
-from numaplace.simulate.scenario.reading import Keys
 
 NAMESPACE = "default"
 IGNORED = ("ephemeral-storage",)
+NAME = matching(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", "a name of lower-case letters, digits, - and .")
 
 
 class _Restart(StrEnum):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from numaplace.config.names import RESOURCE_NAME
-from numaplace.config.readers import Leaf
 from numaplace.model.device import Device
 from numaplace.model.names import ResourceName
-from numaplace.simulate.scenario.kinds import DEVICE_ID, NAME
-from numaplace.simulate.scenario.pods import read_pod
-from numaplace.simulate.scenario.reading import Keys, open_keys
+from numaplace.reading.keys import Keys
+from numaplace.reading.names import DEVICE_ID, RESOURCE_NAME
+from numaplace.reading.readers import Leaf
+from numaplace.simulate.scenario.pods import NAME, read_pod
 from numaplace.simulate.scenario.records import Create, Delete, Health, Step
 
 KINDS = ("create", "delete", "unhealthy", "healthy")
@@ -51,8 +50,8 @@ def _read_step(keys: Keys, ids: Mapping[ResourceName, frozenset[str]], *, number
         return None
     kind, node = next(iter(nodes.items()))
     if kind == "delete":
-        return Delete(keys.read(Leaf(NAME, ""), node, name=kind, default=""))
-    opened = open_keys(node, key=keys.path(kind), problems=keys.problems)
+        return Delete(keys.read(Leaf(NAME), node, name=kind, default=""))
+    opened = keys.open(kind, node)
     if opened is None:
         return None
     if kind == "create":

@@ -15,7 +15,7 @@ from numaplace.managers.cpu.static import StaticCpuPolicy
 from numaplace.managers.device_manager import ContainerRequest, DeviceManager, PodUid
 from numaplace.managers.devices import PreferredCall
 from numaplace.model.device import Device
-from numaplace.model.names import CPU, HUGEPAGES_PREFIX, MEMORY, DeviceId, ResourceName
+from numaplace.model.names import CPU, DeviceId, ResourceName, is_memory
 from numaplace.model.podresources import MemoryBlock
 from numaplace.simulate.scenario.records import Share
 from numaplace.simulate.simulator.node import SimulatedNode, free_on
@@ -50,7 +50,7 @@ def _occupy_one(
         return
     if resource == CPU:
         yield from _occupy_cpus(node, uid, share.numa, milli=amount)
-    elif resource == MEMORY or resource.startswith(HUGEPAGES_PREFIX):
+    elif is_memory(resource):
         yield from _occupy_memory(node, uid, share.numa, type_=resource, size_bytes=amount)
     else:
         yield from _occupy_devices(node, uid, share.numa, resource=resource, count=amount)

@@ -1,11 +1,15 @@
-"""Kinds with a grammar of their own: resource names, PF names with VF ranges, listen addresses."""
+"""Kinds of names: resources, devices, NUMA nodes, CPU lists, PF names, listen addresses."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
-from numaplace.config.kinds import Kind
-from numaplace.model.names import CPU, MEMORY, ResourceName
+from numaplace.model.mask import MAX_NODE
+from numaplace.model.names import CPU, MAX_DEVICE_ID_LENGTH, MEMORY, DeviceId, ResourceName
+from numaplace.model.ranges import parse_range
+from numaplace.reading.kinds import Kind, integer
 
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _LABELS = rf"{_LABEL}(\.{_LABEL})*"
@@ -48,30 +52,62 @@ REQUESTED_NAME = Kind(
 )
 """What a container may ask for and the kubelet's managers take from NUMA nodes."""
 
+
+def _parse_device_id(text: str) -> DeviceId:
+    if not 0 < len(text) <= MAX_DEVICE_ID_LENGTH or not text.isprintable():
+        raise ValueError(f"not a device id: {text!r}")
+    return DeviceId(text)
+
+
+DEVICE_ID = Kind(f"a device id: printable text of 1 to {MAX_DEVICE_ID_LENGTH} characters", _parse_device_id)
+NUMA_NODE = replace(integer(0, MAX_NODE), allowed=f"a NUMA node id from 0 to {MAX_NODE}")
+
+MAX_CPU = 4095
+
+
+def parse_cpu_list(text: str) -> frozenset[int]:
+    """Return the CPUs of ``0-3, 8``; none for an empty text; ``ValueError`` otherwise."""
+    parts = filter(None, map(str.strip, text.split(",")))
+    return frozenset().union(*(parse_range(part, highest=MAX_CPU) for part in parts))
+
+
+CPU_LIST = Kind(f"a list of CPUs from 0 to {MAX_CPU}, such as 0-15,64-79, or empty", parse_cpu_list)
+
 MAX_VF_INDEX = 65535
 """The PCI specification counts VFs in 16 bits."""
 
-_RANGES = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", re.ASCII)
 # The kernel's limit for the name of a network device is 15 (IFNAMSIZ, without its ending NUL).
 _NETDEV = re.compile(r"[^\s/:#]{1,15}")
+_RANGE = r"\d{1,5}(-\d{1,5})?"
 
 
-def _parse_pf_name(text: str) -> str:
+@dataclass(frozen=True, slots=True)
+class PfName:
+    """A PF's network device and the VF indexes that are meant; no ``ranges`` means all."""
+
+    text: str
+    name: str
+    ranges: tuple[range, ...] = ()
+
+    def covers(self, index: int | None) -> bool:
+        """Return whether the VF with this index is meant. An unknown index is covered only by "all"."""
+        return not self.ranges or any(index in one for one in self.ranges)
+
+
+def _parse_pf_name(text: str) -> PfName:
     """Accept ``ens1f0`` and ``ens1f0#0,2-7,9``: VF indexes, both ends included."""
-    name, mark, ranges = text.partition("#")
-    if not _NETDEV.fullmatch(name) or (mark and not _RANGES.fullmatch(ranges)):
+    name, mark, indexes = text.partition("#")
+    if not _NETDEV.fullmatch(name):
         raise ValueError(f"not a PF name: {text!r}")
-    for part in ranges.split(",") if mark else ():
-        first, _, last = part.partition("-")
-        if not int(first) <= int(last or first) <= MAX_VF_INDEX:
-            raise ValueError(f"the range {part} runs backwards, or beyond {MAX_VF_INDEX}")
-    return text
+    parts = indexes.split(",") if mark else ()
+    return PfName(text, name, tuple(parse_range(part, highest=MAX_VF_INDEX) for part in parts))
 
 
 PF_NAME = Kind(
     "a PF's network name, with VF indexes if wanted, such as ens1f0#0,2-7,9",
     _parse_pf_name,
-    schema={"type": "string", "pattern": f"^{_NETDEV.pattern}(#{_RANGES.pattern})?$"},
+    attrgetter("text"),
+    schema={"type": "string", "pattern": rf"^{_NETDEV.pattern}(#{_RANGE}(,{_RANGE})*)?$"},
 )
 
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]*):(\d{1,5})", re.ASCII)

@@ -7,16 +7,13 @@ a line of the file accept the same spellings.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from numaplace.model.quantity import parse_quantity
-
 T = TypeVar("T")
-E = TypeVar("E", bound=StrEnum)
+E = TypeVar("E", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,49 +22,15 @@ class Kind(Generic[T]):
 
     ``schema`` is what JSON Schema (draft 7) can say of ``allowed``, for typed YAML: never narrower than the
     documented spellings, at times wider (bounds of durations). Its patterns are in the syntax that
-    Python, ECMA 262 and RE2 share.
+    Python, ECMA 262 and RE2 share. ``quoted``: what YAML reads as a number or truth value is refused, because
+    tools that pass the file on, such as Helm, would write another text.
     """
 
     allowed: str
     parse: Callable[[str], T]
     show: Callable[[Any], str] = str
     schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
-
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_duration(text: str) -> float:
-    """Return the seconds of ``200ms``, ``1.5s``, ``5m`` or ``1h``; ``ValueError`` for anything else."""
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise ValueError(f"not a duration: {text!r}")
-    return float(match[1]) * _SECONDS[match[2]]
-
-
-def show_duration(seconds: float) -> str:
-    """Return the duration in the largest unit that keeps it whole, else in milliseconds."""
-    for unit in ("h", "m", "s"):
-        count = seconds / _SECONDS[unit]
-        if count >= 1 and count == int(count):
-            return f"{int(count)}{unit}"
-    return f"{seconds * 1000:.6f}".rstrip("0").rstrip(".") + "ms"
-
-
-def duration(shortest: str, longest: str) -> Kind[float]:
-    """Return the kind of a duration within bounds, in seconds."""
-    low, high = parse_duration(shortest), parse_duration(longest)
-
-    def parse(text: str) -> float:
-        seconds = parse_duration(text)
-        if not low <= seconds <= high:
-            raise ValueError(f"outside {shortest}..{longest}")
-        return seconds
-
-    allowed = f"a number with one of the units ms, s, m, h, from {shortest} to {longest}"
-    schema = {"type": "string", "pattern": rf"^{_DURATION.pattern}$"}
-    return Kind(allowed, parse, show_duration, schema)
+    quoted: bool = False
 
 
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -99,9 +62,9 @@ def integer(lowest: int, highest: int) -> Kind[int]:
     return Kind(f"a whole number from {lowest} to {highest}", parse, schema=schema)
 
 
-def choice(table: type[E], *, also: Mapping[str, E] | None = None, note: str = "") -> Kind[E]:
-    """Return the kind whose values are the enum's; ``also`` maps further spellings that are accepted."""
-    spellings: dict[str, E] = {member.value: member for member in table} | dict(also or {})
+def choice(table: Iterable[E], *, also: Mapping[str, E] | None = None, note: str = "") -> Kind[E]:
+    """Return the kind whose values are the table's; ``also`` maps further spellings that are accepted."""
+    spellings: dict[str, E] = {str(member): member for member in table} | dict(also or {})
 
     def parse(text: str) -> E:
         if text.lower() in _TRUTH:  # a template engine may write True where the user wrote on
@@ -176,22 +139,5 @@ READABLE_FILE = Kind(
     schema={"type": "string", "pattern": "^/"},
 )
 
-_QUANTITY = re.compile(r"([0-9]{1,18})(Ki|Mi|Gi|Ti|Pi|Ei|k|M|G|T|P|E)?")
 
-
-def _parse_whole_quantity(text: str) -> int:
-    if _QUANTITY.fullmatch(text) is None:
-        raise ValueError(f"not a whole quantity: {text!r}")
-    return int(parse_quantity(text))
-
-
-QUANTITY = Kind(
-    "a whole number, with a Kubernetes suffix if wanted, such as 8 or 32Gi",
-    _parse_whole_quantity,
-    schema={
-        "anyOf": [
-            {"type": "string", "pattern": f"^{_QUANTITY.pattern}$"},
-            {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
-        ]
-    },
-)
+TEXT = Kind("a text", str)

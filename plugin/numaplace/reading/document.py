@@ -1,6 +1,6 @@
-"""YAML text into raw nodes that remember where they were written.
+"""YAML and JSON: raw nodes that remember where they were written, or plain values.
 
-Scalars keep the text as written and are not converted here: the schema knows what each one has to be. So a
+Scalars keep the text as written and are not converted here: the reader knows what each one has to be. So a
 bare ``8086`` or ``0000:18:02.0`` in a list of texts stays what the user sees, where YAML 1.1 would
 make a number of it, and ``off`` is ``off``.
 """
@@ -17,9 +17,9 @@ from numaplace.errors import ConfigError
 
 # Not every build of PyYAML has the C parser.
 _FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_NULL_TAG = "tag:yaml.org,2002:null"
+_PREFIX = "tag:yaml.org,2002:"
 _TAGS = frozenset(
-    f"tag:yaml.org,2002:{name}"
+    f"{_PREFIX}{name}"
     for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value", "merge")
 )
 
@@ -41,11 +41,16 @@ def read_text(file: Path, *, max_bytes: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value as text. ``null`` marks a key with nothing after it (also ``~`` and ``null``)."""
+    """One value as text; ``type`` is what YAML 1.1 takes it for, such as ``str``, ``int`` or ``bool``."""
 
     where: str
     text: str
-    null: bool = False
+    type: str = "str"
+
+    @property
+    def null(self) -> bool:
+        """Whether nothing is given: a key with nothing after it, or ``~`` or ``null``."""
+        return self.type == "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +80,19 @@ def kind_name(node: Node) -> str:
     return "nothing" if isinstance(node, Scalar) and node.null else KIND_NAMES[type(node)]
 
 
-def parse_document(text: str, *, source: str, large: bool = False) -> tuple[Section, tuple[str, ...]]:
+def parse_document(
+    text: str, *, source: str, list_key: str = "", large: bool = False
+) -> tuple[Section, list[str]]:
     """Return the document's top mapping and the problems that do not stop the reading (a key given twice).
 
-    ``source`` is the file's name, for messages. ``large`` is for long files: the C parser, whose words for
-    what is no YAML are fewer. Raises ``ConfigError`` with file, line and column where
-    the text is no YAML, or no mapping.
+    ``source`` is the file's name, for messages. A list on its own is read as that of ``list_key``, if given.
+    ``large`` is for long files: the C parser, whose words for what is no YAML are fewer. Raises
+    ``ConfigError`` with file, line and column where the text is no YAML, or no mapping.
     """
+    converter = _Converter(source)
     try:
         node = yaml.compose(text, Loader=_FAST_LOADER if large else yaml.SafeLoader)
+        top = Scalar(source, "", "null") if node is None else converter.convert(node, path="")
     except yaml.MarkedYAMLError as error:
         raise ConfigError((_syntax_problem(error, source=source),)) from error
     except yaml.YAMLError as error:
@@ -91,13 +100,22 @@ def parse_document(text: str, *, source: str, large: bool = False) -> tuple[Sect
         raise ConfigError((f"{source}: is not YAML: {reason}",)) from error
     except RecursionError as error:
         raise ConfigError((f"{source}: is nested too deeply",)) from error
-    converter = _Converter(source)
-    top = Section(source) if node is None else converter.convert(node, path="")
+    if isinstance(top, Items) and list_key:
+        top = Section(top.where, {list_key: top})
     if isinstance(top, Scalar) and top.null:
         top = Section(source)
     if not isinstance(top, Section):
         raise ConfigError((f"{top.where}: the file has to be a mapping of keys, it is {kind_name(top)}",))
-    return top, tuple(converter.problems)
+    return top, converter.problems
+
+
+def load_plain(text: str | bytes) -> object:
+    """Return the values of a file that others check; ``ValueError``, in one line, if it is no YAML."""
+    try:
+        return yaml.load(text, Loader=_FAST_LOADER)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
+        # PyYAML's constructors raise the latter three where tag and value do not fit: ``!!bool x``.
+        raise ValueError(" ".join(str(error).split())) from error
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, *, source: str) -> str:
@@ -123,7 +141,7 @@ class _Converter:
         where = f"{self._source}:{node.start_mark.line + 1}"
         if id(node) in self._open:
             self.problems.append(f"{where}: {path}: an alias that refers to itself")
-            return Scalar(where, "", null=True)
+            return Scalar(where, "", "null")
         self._open.add(id(node))
         done = self._by_kind(node, where=where, path=path)
         self._open.discard(id(node))
@@ -138,7 +156,7 @@ class _Converter:
         if isinstance(node, yaml.SequenceNode):
             items = (self.convert(item, path=f"{path}[{n}]") for n, item in enumerate(node.value))
             return Items(where, tuple(items))
-        return Scalar(where, str(node.value), null=node.tag == _NULL_TAG)
+        return Scalar(where, str(node.value), node.tag.removeprefix(_PREFIX))
 
     def _section(self, node: yaml.MappingNode, *, where: str, path: str) -> Section:
         entries: dict[str, Node] = {}

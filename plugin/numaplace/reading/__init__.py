@@ -1,0 +1,1 @@
+"""Text files of users: nodes that know their line, kinds of value, readers that collect every problem."""

@@ -1,0 +1,58 @@
+"""How documents are written: short lines, plain words, and an index that names all of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_CHARACTERS = 120
+
+# Rewritten with the layers that it describes.
+LATER = {"docs/architecture.md"}
+
+STUMBLING = re.compile(
+    r"\b(tells? of|told of|heeds?|(go|goes|gone|went) by|off worse|mend(s|ed)?|foretells?|foretold"
+    r"|for want of|trying on|odd)\b",
+    re.IGNORECASE,
+)
+"""Words at which a reader stumbles; plain technical English has others."""
+
+_FENCED = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+
+
+def markdown() -> Iterator[Path]:
+    """Every Markdown file of the repository."""
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name == ".github" or not name.startswith((".", "_"))]
+        yield from (Path(folder, name) for name in files if name.endswith(".md"))
+
+
+def too_long(text: str) -> list[str]:
+    """Lines above the limit, but for table rows, code blocks, images and lines without a space."""
+    lines = _FENCED.sub("", text).splitlines()
+    breakable = (line for line in lines if not line.startswith(("|", "![")) and " " in line.strip())
+    return [line for line in breakable if len(line) > MOST_CHARACTERS]
+
+
+@pytest.mark.parametrize("document", sorted(markdown()), ids=lambda path: str(path.relative_to(ROOT)))
+def test_lines_are_short(document: Path) -> None:
+    if str(document.relative_to(ROOT)) not in LATER:
+        assert too_long(document.read_text()) == []
+
+
+@pytest.mark.parametrize("document", sorted(markdown()), ids=lambda path: str(path.relative_to(ROOT)))
+def test_words_are_plain(document: Path) -> None:
+    if str(document.relative_to(ROOT)) not in LATER:
+        found = STUMBLING.finditer(_FENCED.sub("", document.read_text()))
+        assert [match[0] for match in found] == []
+
+
+def test_the_index_names_every_document() -> None:
+    index = (ROOT / "docs/README.md").read_text()
+    linked = set(re.findall(r"\]\(([\w-]+\.md)", index))
+    assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
