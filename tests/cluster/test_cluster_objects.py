@@ -77,10 +77,10 @@ def test_nonsense_is_refused(line: bytes) -> None:
 
 def test_the_deletion_of_a_namesake_that_is_gone_already_removes_nobody() -> None:
     store = PodStore()
-    store.apply(read_change(event("ADDED", pod_json("web-0", uid="old", phase="Failed"))))
-    assert store.specs.terminal == {("default", "web-0")}
+    store.apply(read_change(event("ADDED", pod_json("web-0", uid="old"))))
+    store.apply(read_change(event("MODIFIED", pod_json("web-0", uid="old", phase="Failed"))))
+    assert set(store.specs.pods) == set()
     store.apply(read_change(event("ADDED", pod_json("web-0", uid="new"))))
-    assert store.specs.terminal == set()
     store.apply(read_change(event("DELETED", pod_json("web-0", uid="old"))))
     assert set(store.specs.pods) == {("default", "web-0")}
     store.apply(read_change(event("DELETED", pod_json("web-0", uid="new"))))

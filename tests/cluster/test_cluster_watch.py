@@ -69,9 +69,9 @@ async def test_pods_of_this_node_are_followed(api: FakeApiServer, client: ApiCli
         api.put(pod_json("other", node="worker-2"))
         await until(lambda: seen.names == {"first", "second"})
         api.put(pod_json("second", phase="Succeeded"))
-        await until(lambda: ("default", "second") in seen.store.specs.terminal)
+        await until(lambda: seen.names == {"first"})
         api.delete("default", "first")
-        await until(lambda: seen.names == {"second"})
+        await until(lambda: seen.names == set())
     assert seen.calls == [("list", "OK"), ("watch", "OK")]
     assert set(api.authorizations) == {"Bearer secret"}
     assert [query["fieldSelector"] for _, _, query in api.requests] == [f"spec.nodeName={NODE}"] * 2

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from daemon_site import GPU, GPUS_PER_NODE, VF, Served, Site, http_anywhere, pod, total, until
+from daemon_site import GPU, GPUS_PER_NODE, VF, Served, Site, pod, until
 from numaplace.cluster.fake import FakeApiServer
-from numaplace.kubelet.emulator import ContainerSpec, Faults
+from numaplace.kubelet.emulator import ContainerSpec
 
 NODE = "worker-1"
 
@@ -112,24 +112,6 @@ async def test_a_spec_that_does_not_come_is_done_without(site: Site, api: FakeAp
     assert waited["duration_ms"] > 100, "while the watch stands, a tenth of the deadline"
     assert line["duration_ms"] < waited["duration_ms"]
     assert served.count("numaplace_fallbacks_total") == 0
-
-
-async def test_finished_pods_of_an_old_kubelet_hold_nothing(site: Site, api: FakeApiServer) -> None:
-    """kubernetes/kubernetes#119423: kubelets before 1.34 list their CPUs, and List tells no phase."""
-    site.kubelet.faults = Faults(terminal_pods=True)
-    weights = {"cpu": 1, VF: 0, GPU: 0}
-    changes = {"weights": weights, "strategy": "least-allocated", "http": http_anywhere()}
-    async with connected(site, api, **changes) as served:
-        containers = (ContainerSpec("main", {VF: 1}, cpus=6),)
-        done = await site.kubelet.admit(pod("done", containers=containers), affinity=0b01)
-        assert done.admitted
-        await site.kubelet.finish(("default", "done"))
-        assert await site.nodes("before", {GPU: 1}) == {1}
-        assert total(await served.scrape(), "numaplace_allocated", resource="cpu") == 6
-        created(api, "done", {VF: 1}, phase="Succeeded")
-        await known(served, "done")
-        assert await site.nodes("after", {GPU: 1}) == {0}
-        assert total(await served.scrape(), "numaplace_allocated", resource="cpu") == 0
 
 
 async def test_placement_goes_on_without_the_api_server(site: Site, api: FakeApiServer) -> None:

@@ -45,9 +45,7 @@ def loop() -> Iterator[Loop]:
         made.runner.run(made.stack.aclose())
 
 
-faults = st.sampled_from(
-    [NO_FAULTS, NO_FAULTS, Faults(errors={"List": "UNAVAILABLE"}), Faults(terminal_pods=True)]
-)
+faults = st.sampled_from([NO_FAULTS, NO_FAULTS, Faults(errors={"List": "UNAVAILABLE"})])
 indexes = st.lists(st.integers(0, 19), max_size=20)
 
 

@@ -133,6 +133,18 @@ async def test_a_pod_that_does_not_ask_us_is_looked_for_when_the_api_server_tell
         assert home(site, await placed(site, "p1", {GPU: 1})) == {0}
 
 
+async def test_an_end_is_looked_for_when_the_api_server_tells_of_it(site, api):
+    async with steered(site, env=env_of(site, api), pollInterval="10m") as served:
+        await watching(served)
+        created(api, "p0", {GPU: 1})
+        await placed(site, "p0", {GPU: 1})
+        await quiet(served)
+        assert hidden(site, GPU) == {0}
+        await site.kubelet.finish(("default", "p0"))
+        created(api, "p0", {GPU: 1}, phase="Succeeded")
+        await until(lambda: hidden(site, GPU) == set())
+
+
 async def test_without_an_api_server_seen_requests_are_not_relied_upon(site):
     async with steered(site, steering=NO_DECLARED) as served:
         await placed(site, "p0", {GPU: 1})

@@ -70,6 +70,5 @@ def snapshot_input(case):
         },
         "granted": {resource: frozenset(ids) for resource, ids in case.get("granted", {}).items()},
         "offered": {resource: frozenset(ids) for resource, ids in case.get("offered", {}).items()},
-        "terminal": [key_of(text) for text in case.get("terminal", ())],
         "taken_at_seconds": 100.0,
     }

@@ -44,7 +44,7 @@ def specs_of(case):
             "containers": [c for kind, c in made if not kind],
             "initContainers": [c for k, c in made if k],
         }
-        phase = "Failed" if name in case.get("terminal", ()) else "Pending"
+        phase = "Failed" if name in case.get("ended", ()) else "Pending"
         items.append(
             {"metadata": {"namespace": "ns", "name": name}, "spec": spec, "status": {"phase": phase}}
         )

@@ -84,12 +84,6 @@ def test_age_never_reads_negative():
     assert small_node().age_seconds(99.0) == 0.0
 
 
-def test_pods_are_those_counted():
-    snapshot = small_node(terminal=[("ns", "p")])
-    assert snapshot.pods == ()
-    assert snapshot.usage("gpu", 0b01) == Usage(2, 0)
-
-
 def test_a_cache_notices_new_devices_and_health():
     cache = ContributionCache()
     before = {"gpu": {"a": Device("a", (0,)), "b": Device("b", (0,))}}

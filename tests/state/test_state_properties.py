@@ -104,9 +104,8 @@ def test_the_order_of_the_list_does_not_matter(listed, order, allocatable, devic
     pool=st.lists(pods, min_size=6, max_size=6),
     allocatable=st.lists(allocatables, min_size=2, max_size=2),
     devices=st.lists(own, min_size=2, max_size=2),
-    terminal=st.frozensets(st.sampled_from([("ns", "p"), ("ns", "q")])),
 )
-def test_a_cache_changes_no_answer(steps, pool, allocatable, devices, terminal):
+def test_a_cache_changes_no_answer(steps, pool, allocatable, devices):
     cache = ContributionCache()
     for chosen, changed, granted in steps:
         listed = tuple(pool[index] for index in chosen)
@@ -114,7 +113,6 @@ def test_a_cache_changes_no_answer(steps, pool, allocatable, devices, terminal):
             "allocatable": allocatable[changed],
             "devices": devices[changed],
             "granted": granted,
-            "terminal": terminal,
         }
         cached, plain = build(listed, **same, cache=cache), build(listed, **same)
         assert cached == plain

@@ -74,7 +74,7 @@ class _Failure(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class KnownPod:
-    """A pod as the API server has it. ``terminal``: it has ended, and holds nothing any more.
+    """A pod as the API server has it. ``terminal``: it has ended.
 
     ``reason`` is that of its status: the kubelet's reason for refusing the pod, where it did.
     """

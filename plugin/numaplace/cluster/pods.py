@@ -1,4 +1,4 @@
-"""The pods of this node as the API server last told them."""
+"""The pods of this node that have not ended, as the API server last told them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ class PodStore:
         self._on_refused = on_refused
         self._refused: set[PodUid] | None = None
         self._pods: dict[PodKey, Pod] = {}
-        self._terminal: set[PodKey] = set()
         self._changed = asyncio.Event()
 
     @property
     def specs(self) -> Specs:
         """All of them, as they are now."""
-        return Specs(self._pods, self._terminal)
+        return Specs(self._pods)
 
     async def arrived(self, keys: Collection[PodKey], *, timeout_seconds: float) -> None:
         """Return once all these pods are known, at the latest after the time limit."""
@@ -50,8 +49,7 @@ class PodStore:
     def replace(self, pods: Iterable[KnownPod]) -> None:
         """Take in a whole list."""
         found = tuple(pods)
-        self._pods = {pod.key: pod.pod for pod in found}
-        self._terminal = {pod.key for pod in found if pod.terminal}
+        self._pods = {pod.key: pod.pod for pod in found if not pod.terminal}
         refused = [pod for pod in found if _is_refused(pod)]
         before, self._refused = self._refused, {pod.pod.uid for pod in refused}
         self._tell(pod for pod in refused if before is not None and pod.pod.uid not in before)
@@ -61,13 +59,11 @@ class PodStore:
         known = change.pod
         if known is None:
             return
-        if not change.deleted:
+        if not change.deleted and not known.terminal:
             self._pods[known.key] = known.pod
-            (self._terminal.add if known.terminal else self._terminal.discard)(known.key)
         elif known.key in self._pods and self._pods[known.key].uid == known.pod.uid:
             # A namesake may have come already: only the pod that went is forgotten.
             del self._pods[known.key]
-            self._terminal.discard(known.key)
         refused = self._refused = self._refused or set()
         new = _is_refused(known) and not change.deleted and known.pod.uid not in refused
         if new:

@@ -282,8 +282,7 @@ class Node:
 
     def _refresh_metrics(self) -> None:
         """Set the gauges that are only worth setting when somebody looks."""
-        terminal = self._cluster.specs.terminal if self._cluster else ()
-        if snapshot := self._keeper.now.snapshot(terminal=terminal):
+        if snapshot := self._keeper.now.snapshot():
             self._metrics.set_snapshot(snapshot)
         for name, running in self._resources.items():
             self._metrics.set_registered(name, registered=running.registered)

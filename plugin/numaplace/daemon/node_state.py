@@ -57,9 +57,11 @@ class NodeStateHolder:
         """Note what the kubelet has written down anew; ``None``: that cannot be read."""
         self.now = self.now.written(checkpoint)
 
-    def announced(self, specs: Specs) -> None:
-        """Note the pods of the API server, whenever it has told of one."""
+    def announced(self, specs: Specs) -> bool:
+        """Note the pods of the API server; return whether one that was known has gone."""
+        before = self.now.logs.announced.known
         self.now = self.now.announced(specs, now_seconds=self._clock())
+        return not before <= self.now.logs.announced.known
 
     def kubelet_lost(self) -> None:
         """Note that the kubelet follows a resource no more."""

@@ -27,10 +27,12 @@ Amounts = Mapping[ResourceName, int]
 
 @dataclass(frozen=True, slots=True)
 class Specs:
-    """The pods of the node as the API server has them, and which of them have ended and ask for nothing."""
+    """The pods of the node as the API server has them, without those that have ended.
+
+    Kubelets list no pod that has ended, so what a List shows under its name is another pod.
+    """
 
     pods: Mapping[PodKey, Pod] = field(default_factory=dict)
-    terminal: Collection[PodKey] = ()
 
 
 NO_SPECS = Specs()
@@ -88,7 +90,7 @@ def attribute(
         spec = specs.pods.get(use.key)
         if spec is None or not _belong_together(use, spec):
             unknown.append(use)
-        elif use.key not in specs.terminal:
+        else:
             askers.extend((use, asker) for asker in _askers(use, spec, resource, size))
     able = {id(use): use for use in (*unknown, *(use for use, _ in askers))}
     if not able:
@@ -140,8 +142,6 @@ def pinned_request(pod: Pod, container: Container) -> dict[ResourceName, int]:
 
 def may_still_ask(use: PodUse, resources: Collection[ResourceName], *, specs: Specs) -> bool:
     """Return whether a pod of the List that may be under admission can still ask for one of the resources."""
-    if use.key in specs.terminal:
-        return False
     spec = specs.pods.get(use.key)
     if spec is None or not _belong_together(use, spec):
         return any(can_ask(use, resource) for resource in resources)

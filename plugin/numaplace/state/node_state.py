@@ -98,11 +98,7 @@ class NodeState:
 
     def granted(self, resource: ResourceName, ids: Sequence[DeviceId], *, now_seconds: float) -> NodeState:
         """Note that we answered Allocate with these ids."""
-        logs = replace(
-            self.logs,
-            unlisted=self.logs.unlisted.granted(resource, ids),
-            ended=self.logs.ended.granted(resource, ids),
-        )
+        logs = replace(self.logs, unlisted=self.logs.unlisted.granted(resource, ids))
         return self._changed(ledger=self.ledger.granted(resource, ids, now_seconds=now_seconds), logs=logs)
 
     def offered(self, resource: ResourceName, ids: Ids, *, now_seconds: float) -> NodeState:
@@ -117,10 +113,8 @@ class NodeState:
 
     def announced(self, specs: Specs, *, now_seconds: float) -> NodeState:
         """Note the pods of the API server, whenever it has told of one."""
-        seen = self.listed.observation
-        ended = self.logs.ended.told(specs.terminal, None if seen is None else seen.pods)
         announced = self.logs.announced.announced(specs, now_seconds=now_seconds)
-        return replace(self, logs=replace(self.logs, ended=ended, announced=announced))
+        return replace(self, logs=replace(self.logs, announced=announced))
 
     def kubelet_lost(self, *, now_seconds: float) -> NodeState:
         """Note that the kubelet follows a resource no more: another one may come next."""
@@ -163,11 +157,6 @@ class NodeState:
         """Return the pods of ``specs`` that the kubelet may be about to admit."""
         return self.logs.announced.coming(specs, self.listed, moving=self.moving)
 
-    def still_ended(self, terminal: Collection[PodKey]) -> Collection[PodKey]:
-        """Return ``terminal`` pods, but those whose names others have by now."""
-        followed = self.logs.ended.followed
-        return frozenset(terminal) - followed if followed else terminal
-
     @property
     def unlisted(self) -> IdsByResource:
         """The devices that the kubelet may hold for somebody, though List does not show them."""
@@ -190,19 +179,12 @@ class NodeState:
         """Return which other resource offers a device."""
         return {key: name for name, devices in self.devices.items() if name != but for key in devices}
 
-    def snapshot(
-        self, *, offered: IdsByResource | None = None, terminal: Collection[PodKey] = ()
-    ) -> Snapshot | None:
-        """Return the allocation state; ``None`` before the first List.
-
-        ``offered`` ids count as free, and ``terminal`` pods hold nothing: kubelets before 1.34 list them.
-        """
+    def snapshot(self, *, offered: IdsByResource | None = None) -> Snapshot | None:
+        """Return the allocation state; ``None`` before the first List. ``offered`` ids count as free."""
         seen = self.listed.observation
         if seen is None:
             return None
-        terminal = self.still_ended(terminal)
-        plain = not offered and not terminal
-        if plain and self._memo.snapshot is not None:
+        if not offered and self._memo.snapshot is not None:
             return self._memo.snapshot
         built = build_snapshot(
             topology=self.topology,
@@ -211,17 +193,16 @@ class NodeState:
             devices=self.devices,
             granted=self.ledger.in_flight(),
             offered=offered or {},
-            terminal=terminal,
             taken_at_seconds=seen.taken_at_seconds,
             cache=self._memo.contributions,
         )
-        if plain:
+        if not offered:
             self._memo.snapshot = built
         return built
 
-    def in_use(self, resource: ResourceName, *, terminal: Collection[PodKey] = ()) -> Ids | None:
-        """Return the ids in use, but by ``terminal`` pods; ``None`` if that is not known yet."""
-        snapshot = self.snapshot(terminal=terminal)
+    def in_use(self, resource: ResourceName) -> Ids | None:
+        """Return the ids in use; ``None`` if that is not known yet."""
+        snapshot = self.snapshot()
         return None if snapshot is None else snapshot.in_use(resource)
 
     def candidates(self, resource: ResourceName) -> Collection[PodKey]:
@@ -235,7 +216,7 @@ class NodeState:
 
         ``fresh``: the List is newer than the call. An older one may lack the pod under admission.
         """
-        snapshot = self.snapshot(offered={resource: offered}, terminal=specs.terminal)
+        snapshot = self.snapshot(offered={resource: offered})
         asking, request = None, None
         if fresh and snapshot is not None:
             latest = self.ledger.latest

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from numaplace.state.admission import AdmissionLog
 from numaplace.state.announced_pods import AnnouncedPods
 from numaplace.state.companions import CompanionLog
-from numaplace.state.ended_pods import EndedPodsLog
 from numaplace.state.list_change import ListChange
 from numaplace.state.stability import StabilityLog
 from numaplace.state.unlisted_devices import UnlistedLog
@@ -22,7 +21,6 @@ class PodLogs:
     companions: CompanionLog = field(default_factory=CompanionLog)
     unlisted: UnlistedLog = field(default_factory=UnlistedLog)
     announced: AnnouncedPods = field(default_factory=AnnouncedPods)
-    ended: EndedPodsLog = field(default_factory=EndedPodsLog)
 
     def observed(self, change: ListChange) -> PodLogs:
         """Note a List."""
@@ -33,7 +31,6 @@ class PodLogs:
             self.companions.observed(change.entries, admission.complete),
             self.unlisted.observed(change.devices),
             self.announced.observed(change),
-            self.ended.observed(change.observation.pods) if change.observation else self.ended,
         )
 
     def of_another_kubelet(self) -> PodLogs:

@@ -8,12 +8,12 @@ from the grants. Exclusive CPUs only: the shared pool is not reported (kubernete
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from numaplace.model.device import Device
 from numaplace.model.mask import nodes_of, width
-from numaplace.model.names import CPU, DeviceId, PodKey, ResourceName
+from numaplace.model.names import CPU, DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
 from numaplace.model.topology import NumaTopology
 from numaplace.state.capacity import NO_DEVICES, Capacity, known_mask
@@ -139,7 +139,6 @@ def build_snapshot(
     devices: Mapping[ResourceName, Mapping[DeviceId, Device]],
     granted: Mapping[ResourceName, frozenset[DeviceId]] = NO_IDS,
     offered: Mapping[ResourceName, frozenset[DeviceId]] = NO_IDS,
-    terminal: Collection[PodKey] = (),
     taken_at_seconds: float,
     cache: ContributionCache | None = None,
 ) -> Snapshot:
@@ -148,15 +147,14 @@ def build_snapshot(
     ``devices`` are our own resources: their records decide nodes and health. Other device resources are read
     from ``allocatable``; one of their devices that is allocated but not allocatable is unhealthy, and counts
     in neither figure. ``granted`` are our grants in flight, ``offered`` what the kubelet offers in the call
-    being answered: free, whatever the List says, since kubelets before 1.34 list finished pods
-    (kubernetes/kubernetes#119423). ``terminal`` pods are not counted. A device of two pods counts once.
+    being answered: free, whatever the List says. A device of two pods counts once.
 
     With ``cache`` and the same ``PodUse``, ``devices`` (per resource) and ``allocatable`` objects as before,
     only changed pods are read again. Never raises for odd values: node ids that the topology does not have
     are no topology, blocks of no size are skipped.
     """
     cache = ContributionCache() if cache is None else cache
-    counted = tuple(pods) if not terminal else tuple(pod for pod in pods if pod.key not in terminal)
+    counted = tuple(pods)
     totals = cache.totals(counted)
     listed = totals.devices
     capacity = cache.capacity(topology, allocatable)

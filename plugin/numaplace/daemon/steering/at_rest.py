@@ -21,8 +21,8 @@ from numaplace.steering.withheld import WithheldSet, first_step
 class AtRest:
     """All that counts, at one moment: equal values need no other decision.
 
-    ``quiet``: nothing has been under admission for a while; ``proved``: nothing can be. ``terminal`` pods
-    have ended, ``coming`` ones may be admitted at any moment.
+    ``quiet``: nothing has been under admission for a while; ``proved``: nothing can be. ``known`` are the
+    pods with specs, ``coming`` those of them that may be admitted at any moment.
     """
 
     version: int
@@ -32,7 +32,7 @@ class AtRest:
     settings: Settings
     quiet: bool
     proved: bool
-    terminal: frozenset[PodKey]
+    known: frozenset[PodKey]
     coming: tuple[Pod, ...]
 
     @classmethod
@@ -56,7 +56,7 @@ class AtRest:
             settings=settings,
             quiet=quiet,
             proved=quiescence.proved,
-            terminal=frozenset(context.specs.terminal),
+            known=frozenset(context.specs.pods),
             coming=coming,
         )
 

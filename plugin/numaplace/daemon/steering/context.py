@@ -83,10 +83,7 @@ class SteeringContext:
     @property
     def specs(self) -> Specs:
         """The specs of the node's pods, as far as they are known."""
-        if self.pods is None:
-            return NO_SPECS
-        specs = self.pods.specs
-        return Specs(specs.pods, self.state.still_ended(specs.terminal))
+        return NO_SPECS if self.pods is None else self.pods.specs
 
     @property
     def allocatable(self) -> Allocatable:
@@ -97,8 +94,8 @@ class SteeringContext:
     @property
     def snapshot(self) -> Snapshot | None:
         """The state now; ``None`` before the first List."""
-        return self.state.snapshot(terminal=self.specs.terminal)
+        return self.state.snapshot()
 
     def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
         """Return the ids in use; nothing is withheld before that is known."""
-        return self.state.in_use(resource, terminal=self.specs.terminal) or frozenset()
+        return self.state.in_use(resource) or frozenset()

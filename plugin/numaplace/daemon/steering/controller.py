@@ -88,9 +88,8 @@ class SteeringController:
 
     def pods_changed(self) -> None:
         """Look again: the API server has announced a pod, which may be admitted at any moment."""
-        self._possible.pods_changed()
-        basis = self._basis
-        if basis is not None and basis.decision.withheld and self._possible.coming():
+        ended, basis = self._possible.pods_changed(), self._basis
+        if basis is not None and basis.decision.withheld and (ended or self._possible.coming()):
             self._quiescence.expect()
             if self._is_invalid(basis, self._requests):
                 self._expose(refused(Reason.UNDER_ADMISSION))

@@ -23,10 +23,9 @@ class PossibleRequests:
         self._learned = LearnedRequests()
         self._model: KubeletModel | None = None
 
-    def pods_changed(self) -> None:
-        """Note that the API server has announced a pod, or that one has ended."""
-        if self._context.pods is not None:
-            self._context.node_state.announced(self._context.pods.specs)
+    def pods_changed(self) -> bool:
+        """Note that the API server has announced a pod, or that one has ended; return whether one has."""
+        return self._context.node_state.announced(self._context.specs)
 
     def coming(self) -> tuple[Pod, ...]:
         """Return the pods that the kubelet may be about to admit, as far as the API server shows."""
@@ -65,7 +64,7 @@ class PossibleRequests:
         self._learned = self._learned.with_pods(
             seen.pods,
             settled=frozenset(pod.key for pod in seen.pods if pod.key not in moving),
-            specs={key: pod for key, pod in specs.pods.items() if key not in specs.terminal},
+            specs=specs.pods,
             node=model,
         )
 

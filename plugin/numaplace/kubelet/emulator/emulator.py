@@ -194,7 +194,7 @@ class KubeletEmulator:
                 self._changes.notify()
 
     async def finish(self, pod: PodSpec | PodKey) -> None:
-        """Let a pod's containers end; the pod stays known (and listed with ``Faults.terminal_pods``)."""
+        """Let a pod's containers end; the pod stays known."""
         async with self._admissions:
             self._node.end(_key(pod))
 

@@ -98,10 +98,10 @@ class Node:
             ),
         )
 
-    def list_reply(self, *, terminal_pods: bool) -> podresources_pb2.ListPodResourcesResponse:
+    def list_reply(self) -> podresources_pb2.ListPodResourcesResponse:
         """Answer List. As in the kubelet, listing frees the devices of pods that have ended."""
         self.devices.release_inactive(self.active_uids)
-        pods = [record for record in self._pods.values() if record.active or terminal_pods]
+        pods = [record for record in self._pods.values() if record.active]
         return podresources_pb2.ListPodResourcesResponse(
             pod_resources=[self._pod(record) for record in self._order.walk(pods)]
         )

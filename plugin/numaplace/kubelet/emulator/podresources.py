@@ -49,7 +49,7 @@ class PodResourcesService(PodResourcesListerServicer):
     ) -> pb.ListPodResourcesResponse:
         """All active pods, without their init containers."""
         await self._misbehave("List", context)
-        return self._node.list_reply(terminal_pods=self._faults().terminal_pods)
+        return self._node.list_reply()
 
     async def Get(  # noqa: N802
         self,

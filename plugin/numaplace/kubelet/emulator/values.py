@@ -96,12 +96,10 @@ class Faults:
     """How the PodResources API misbehaves.
 
     ``errors`` holds gRPC status code names by method, ``delays_seconds`` waits before the answer.
-    ``terminal_pods`` lists pods that have ended or were rejected, as kubelets before 1.34 do.
     """
 
     errors: Mapping[PodResourcesMethod, str] = field(default_factory=dict)
     delays_seconds: Mapping[PodResourcesMethod, float] = field(default_factory=dict)
-    terminal_pods: bool = False
     rate_limit: RateLimit | None = None
 
 

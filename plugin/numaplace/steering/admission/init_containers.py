@@ -34,7 +34,7 @@ def why_unknown(
     """Return the first of these reasons: ``unlisted_in``, ``tied_in``, ``unseen_in``."""
     return (
         unlisted_in(snapshot, unlisted)
-        or tied_in({key: pod for key, pod in specs.pods.items() if key not in specs.terminal}, node)
+        or tied_in(specs.pods, node)
         or unseen_in(snapshot, specs.pods, node, but=but)
     )
 
