@@ -25,7 +25,7 @@ from numaplace.model.names import CPU, DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, MemoryBlock, PodUse
 from numaplace.prediction.harm import Harm, Prediction, harm
 from numaplace.prediction.model import KubeletModel
-from numaplace.prediction.predict import predict
+from numaplace.prediction.predict import Withheld, predict
 from numaplace.prediction.request import Request
 from numaplace.prediction.state import StateUnknown, SteeringState, state_of
 from numaplace.reading.names import parse_cpu_list
@@ -210,19 +210,16 @@ class _Trial:
         return not (grouped and self._node.policy == PolicyName.BEST_EFFORT)
 
     def _withhold(self, decision: SteeringDecision) -> Iterator[Scenario]:
-        for resource, nodes in decision.withheld.items():
+        for resource, mask in decision.withheld.items():
             devices = self._hardware[resource]
-            shown = published(devices, in_use=self._snapshot.in_use(resource), withheld=nodes)
+            shown = published(devices, in_use=self._snapshot.in_use(resource), withheld=mask)
             hidden = [id_ for id_, device in devices.items() if shown[id_] != device.nodes]
             yield {"withhold": {"resource": resource, "ids": hidden}}
 
-    def _wrong(
-        self, unit: Request, seen: _Seen, withheld: Mapping[ResourceName, frozenset[int]]
-    ) -> Iterator[str]:
+    def _wrong(self, unit: Request, seen: _Seen, withheld: Withheld) -> Iterator[str]:
         """Say where the prediction is not what the kubelet did."""
         assert isinstance(self._state, SteeringState)
-        masks = {resource: mask_of(nodes) for resource, nodes in withheld.items()}
-        told = predict(self._node, self._state, unit, withheld=masks)
+        told = predict(self._node, self._state, unit, withheld=withheld)
         got = seen.prediction
         pairs: list[tuple[str, object, object]] = [
             ("admitted", told.admitted, got.admitted),
@@ -233,11 +230,11 @@ class _Trial:
             pairs.append(("preferred", told.preferred, got.preferred))
         for what, mine, theirs in pairs:
             if mine != theirs:
-                yield f"{unit}, withheld {masks}: {what}: predicted {mine!r}, kubelet {theirs!r}"
+                yield f"{unit}, withheld {withheld}: {what}: predicted {mine!r}, kubelet {theirs!r}"
         for resource, amount in told.aligned.items():
             if told.admitted and got.admitted and got.aligned.get(resource, 0) < amount:
                 what = f"predicted {amount} aligned, kubelet {got.aligned}"
-                yield f"{unit}, withheld {masks}: {resource}: {what}"
+                yield f"{unit}, withheld {withheld}: {resource}: {what}"
 
     def _worse(self, unit: Request, stock: _Seen, steered: _Seen) -> Iterator[str]:
         self.requests += 1

@@ -70,7 +70,7 @@ def work(metrics: Metrics) -> None:
         metrics.set_scan(resource, left_out=0, matched_nothing=False, failed=False)
         metrics.registration(resource, result=RegistrationResult.ACCEPTED)
         metrics.set_registered(resource, registered=True)
-    metrics.steering.count_decision(SteeringDecision({GPU: frozenset({0})}), duration_seconds=0.002)
+    metrics.steering.count_decision(SteeringDecision({GPU: 0b1}), duration_seconds=0.002)
     metrics.steering.count_list(GPU)
     for effect in SteeredEffect:
         metrics.steering.count_grant(GPU, effect)

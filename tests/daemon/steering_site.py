@@ -80,7 +80,7 @@ async def steered(site: Site, **changes: Any) -> AsyncIterator[Served]:
         yield served
 
 
-async def withhold(served: Served, withheld: Mapping[ResourceName, frozenset[int]]) -> None:
+async def withhold(served: Served, withheld: Mapping[ResourceName, int]) -> None:
     """Put a set in force, whatever the daemon would do."""
     assert await served.node._steerer.publisher.change(withheld)
 

@@ -12,6 +12,7 @@ from numaplace.daemon.steering.times import Times
 from numaplace.errors import PeerError
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import Device
+from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, DeviceBlock
 from numaplace.model.topology import NumaTopology
@@ -19,7 +20,7 @@ from numaplace.steering.published_topology import is_reported
 from steering_site import hidden, placed, quiet, reasons, steered, steering_site
 
 TIMES = Times()
-ZERO, ONE = frozenset({0}), frozenset({1})
+ZERO, ONE = 0b1, 0b10
 
 
 class Clock:
@@ -55,12 +56,12 @@ class Resource:
     def __init__(self, kubelet, name):
         self.kubelet = kubelet
         self.name = name
-        self.withheld = frozenset()
+        self.withheld = 0
 
     def publish(self, withheld, *, in_use):
         changed, self.withheld = withheld != self.withheld, withheld
         if changed:
-            self.kubelet.log.append((self.name, set(withheld)))
+            self.kubelet.log.append((self.name, set(nodes_of(withheld))))
         return changed
 
     async def delivered(self, timeout_seconds):

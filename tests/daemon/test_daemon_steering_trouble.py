@@ -228,7 +228,7 @@ async def test_a_bug_in_steering_costs_no_pod(site, monkeypatch):
         raise NumaplaceError("on purpose")
 
     async with steered(site) as served:
-        monkeypatch.setattr("numaplace.daemon.steering.on_allocate.grant_decision", fail)
+        monkeypatch.setattr("numaplace.daemon.steering.on_allocate.decision_on_allocate", fail)
         for number in range(3):
             assert (await placed(site, f"p{number}", {GPU: 1})).admitted
         assert served.count("numaplace_steering_failures_total", reason="error") == 3

@@ -19,7 +19,7 @@ def refused(*reasons, what=""):
 def test_only_a_change_of_lasting_reasons_is_told():
     recorded = RecordedLog()
     log = SteeringReport(recorded, Metrics(version="test", clock=float).steering)
-    steers = SteeringDecision(withheld={GPU: frozenset({0})})
+    steers = SteeringDecision(withheld={GPU: 0b1})
     for decision in (
         refused(Reason.STATE_UNKNOWN, what=Passing.NO_LIST),
         refused(Reason.KUBELET_STARTED),
@@ -38,7 +38,7 @@ def test_only_a_change_of_lasting_reasons_is_told():
         log.in_force(decision)
     assert [(line["withheld"], bool(line["why"])) for line in recorded.events("steering")] == [
         ({}, True),
-        ({GPU: [0]}, False),
+        ({GPU: (0,)}, False),
         ({}, True),
     ]
 

@@ -100,7 +100,7 @@ async def test_a_freed_device_is_hidden_just_after_it_was_chosen(root, held_up, 
     """No slow plugin is needed for that: the list and the pod are on their way at the same time."""
     async with freed_where_withheld(root, held_up, policy) as (site, served, coming, go):
         await served.node._poller.live(timeout_seconds=5)
-        await withhold(served, {VF: frozenset({0})})
+        await withhold(served, {VF: 0b1})
         await until(lambda: sum(not one for one in published(site, VF).values()) == 7)
         go.set()
         assert home(site, await coming) == {0}
@@ -125,7 +125,7 @@ async def test_what_was_hidden_just_after_the_choice_is_shown_again_before_the_q
         monkeypatch.setattr(Admitter, "_prefer", shown_again)
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
-        await withhold(served, {VF: frozenset({0})})
+        await withhold(served, {VF: 0b1})
         await until(lambda: hidden(site, VF) == {0})
         go.set()
         assert home(site, await coming) == {0}
@@ -166,7 +166,7 @@ async def test_a_set_that_came_under_a_container_is_noticed(root, held_up, monke
         looked, go = held_up()
         coming = asyncio.ensure_future(placed(site, "x", {VF: 1}))
         await looked.wait()
-        await withhold(served, {VF: frozenset({0})})
+        await withhold(served, {VF: 0b1})
         await until(lambda: hidden(site, VF) == {0})
         go.set()
         assert home(site, await coming) == {0}

@@ -230,9 +230,9 @@ async def test_they_are_told_of_in_the_check(running: Patient) -> None:
 
 def test_one_reason_for_several_resources_is_told_once() -> None:
     reasons = [
-        {"reason": "several-sizes", "resources": ["b"], "text": "b: several sizes, x and y"},
-        {"reason": "several-sizes", "resources": ["a"], "text": "a: several sizes, x and y"},
-        {"reason": "several-sizes", "resources": ["c"], "text": "c: several sizes, x and z"},
+        {"reason": "several-sizes", "resources": ["b"], "text": "several sizes, x and y"},
+        {"reason": "several-sizes", "resources": ["a"], "text": "several sizes, x and y"},
+        {"reason": "several-sizes", "resources": ["c"], "text": "several sizes, x and z"},
         {"reason": "nothing-to-gain", "resources": [], "text": "nothing"},
     ]
     fact = read_steering(json.dumps({"mode": "auto", "refusals": reasons}))

@@ -19,7 +19,13 @@ from numaplace.state.attribution import NO_SPECS, Specs, attribute
 from numaplace.state.list_change import ListChange
 from numaplace.state.snapshot import Snapshot, build_snapshot
 from numaplace.steering.choose import SteeringSettings
-from numaplace.steering.triggers import Decided, GrantSeen, RequestsInForce, decision_at_rest, grant_decision
+from numaplace.steering.triggers import (
+    Decided,
+    GrantSeen,
+    RequestsInForce,
+    decision_at_rest,
+    decision_on_allocate,
+)
 from steering_machine import Hardware, Machine
 
 
@@ -128,7 +134,7 @@ class SteeredMachine(Machine):
         grant = GrantSeen(
             resource, granted[resource], attribute(admission, resource, len(granted[resource]), specs=specs)
         )
-        decided = grant_decision(
+        decided = decision_on_allocate(
             self.node,
             snapshot,
             grant,
@@ -143,12 +149,12 @@ class SteeredMachine(Machine):
         self.withheld = decided.decision.withheld
         for resource, table in self.tables.items():
             used = self.devices.in_use(resource) | in_flight.get(resource, frozenset())
-            hidden = self.withheld.get(resource, frozenset())
+            hidden = self.withheld.get(resource, 0)
             self.devices.publish(
                 resource,
                 [
                     device
-                    if id_ in used or not device.healthy or hidden.isdisjoint(device.nodes)
+                    if id_ in used or not device.healthy or not hidden & device.mask
                     else replace(device, nodes=())
                     for id_, device in table.items()
                 ],

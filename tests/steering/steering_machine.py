@@ -139,9 +139,7 @@ class Machine:
 
     def publish(self, withheld: Withheld) -> None:
         for resource, table in self.tables.items():
-            nodes = published(
-                table, in_use=self.devices.in_use(resource), withheld=withheld.get(resource, frozenset())
-            )
+            nodes = published(table, in_use=self.devices.in_use(resource), withheld=withheld.get(resource, 0))
             self.devices.publish(resource, [replace(table[id_], nodes=nodes[id_]) for id_ in table])
 
     def create(self, name: str, request: Request, *, withheld: Withheld | None = None) -> Outcome:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from numaplace.managers.admission import Scope
-from numaplace.model.mask import mask_of
+from numaplace.model.mask import mask_of, width
 from numaplace.model.names import Strategy
 from numaplace.model.podresources import ContainerUse, PodUse
 from numaplace.prediction.state import state_of
@@ -17,7 +17,7 @@ from numaplace.steering.admission.holdings import (
     possible_holdings,
     states_to_come,
 )
-from numaplace.steering.admission.next_states import completions
+from numaplace.steering.admission.next_states import next_states
 from numaplace.steering.choose import SteeringSettings, choose
 from numaplace.steering.decision import Reason
 from numaplace.steering.search import Headroom
@@ -38,12 +38,12 @@ def test_cpus_that_the_container_will_take_are_counted():
     hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 16)})
     machine, one = Machine(hardware), request(gpu=1, cpu=8, memory=1)
     node = hardware.steering_node()
-    machine.create("p", one, withheld={GPU: frozenset({0})})
+    machine.create("p", one, withheld={GPU: 0b1})
     state = machine.state(devices_only="p")
     naive = choose(node, [state], [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
-    assert naive.withheld == {GPU: frozenset({0})}
+    assert naive.withheld == {GPU: 0b1}
     assert pick(machine.copy().create("q", one, withheld=naive.withheld)) is None
-    states = completions(node, state, {GPU: 1}, mask=0b10, requests=[one])
+    states = next_states(node, state, {GPU: 1}, mask=0b10, requests=[one])
     decision = choose(node, states, [one], settings=SteeringSettings(strategy=Strategy.MOST_ALLOCATED))
     assert pick(machine.create("q", one, withheld=decision.withheld)) == (0,)
 
@@ -52,7 +52,7 @@ def test_a_completion_is_the_state_that_the_kubelet_reaches():
     hardware = Hardware(2, (8, 8), (16, 16), {GPU: per_node(4, 4), VF: per_node(4, 4)})
     machine, one = Machine(hardware), request(gpu=1, vf=2, cpu=3, memory=5)
     state, _, mask = at_allocate(machine, "p", one)
-    (first, *_) = completions(hardware.steering_node(), state, {GPU: 1, VF: 2}, mask=mask, requests=[one])
+    (first, *_) = next_states(hardware.steering_node(), state, {GPU: 1, VF: 2}, mask=mask, requests=[one])
     after = machine.state()
     assert first.devices == after.devices
     assert first.cpu.default_bits == after.cpu.default_bits
@@ -63,7 +63,7 @@ def test_devices_that_are_still_to_come_are_counted():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(1, 4)})
     machine, node = Machine(hardware), hardware.steering_node()
     machine.create("p", request(gpu=1))
-    states = completions(node, machine.state(), {GPU: 1}, mask=0b01, requests=[request(gpu=1, vf=1)])
+    states = next_states(node, machine.state(), {GPU: 1}, mask=0b01, requests=[request(gpu=1, vf=1)])
     assert [group.free for group in states[0].devices[VF]] == [0, 4]
     assert states[-1] == machine.state()
 
@@ -71,7 +71,7 @@ def test_devices_that_are_still_to_come_are_counted():
 def test_what_fits_no_known_request_is_unknown():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4)})
     machine, node = Machine(hardware), hardware.steering_node()
-    assert completions(node, machine.state(), {GPU: 1}, mask=1, requests=[request(gpu=2)]) == ()
+    assert next_states(node, machine.state(), {GPU: 1}, mask=1, requests=[request(gpu=2)]) == ()
     decision = choose(node, (), [request(gpu=2)], settings=LEAST)
     assert decision.refusals[0].reason is Reason.STATE_UNKNOWN
 
@@ -83,8 +83,8 @@ def test_the_second_grant_of_a_container_changes_no_list(first):
     machine, node, both = Machine(hardware), hardware.steering_node(), request(gpu=1, vf=1)
     machine.create("p", both)
     second = VF if first == GPU else GPU
-    held = choose(node, machine.states(), [both], settings=LEAST, kept={second: {0}})
-    assert held.withheld == {first: frozenset({0})}
+    held = choose(node, machine.states(), [both], settings=LEAST, kept={second: 0b1})
+    assert held.withheld == {first: 0b1}
     done = choose(node, machine.states(), [both], settings=LEAST, preferring=held.withheld)
     assert done.withheld == held.withheld
 
@@ -93,20 +93,20 @@ def test_what_was_preferred_is_not_withheld_for_nothing():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
     machine, node, both = Machine(hardware), hardware.steering_node(), request(gpu=1, vf=1)
     machine.create("p", both)
-    before = {GPU: {0}, VF: {0, 1}}
+    before = {GPU: 0b1, VF: 0b11}
     decision = choose(node, machine.states(), [both], settings=LEAST, preferring=before)
-    assert sum(len(nodes) for nodes in decision.withheld.values()) == 1
+    assert sum(map(width, decision.withheld.values())) == 1
 
 
 def test_nodes_that_an_admission_still_needs_stay_exposed():
     hardware = Hardware(2, (), (), {GPU: per_node(4, 4), VF: per_node(4, 4)})
     machine, node, both = Machine(hardware), hardware.steering_node(), request(gpu=1, vf=1)
     machine.create("p", both)
-    kept = {GPU: {0}}
-    assert choose(node, machine.states(), [both], settings=LEAST).withheld == {GPU: frozenset({0})}
+    kept = {GPU: 0b1}
+    assert choose(node, machine.states(), [both], settings=LEAST).withheld == {GPU: 0b1}
     decision = choose(node, machine.states(), [both], settings=LEAST, kept=kept)
-    assert decision.withheld == {VF: frozenset({0})}
-    decision = choose(node, machine.states(), [both], settings=LEAST, kept={GPU: {0}, VF: {0}})
+    assert decision.withheld == {VF: 0b1}
+    decision = choose(node, machine.states(), [both], settings=LEAST, kept={GPU: 0b1, VF: 0b1})
     assert not decision.steers
     assert decision.refusals[0].reason is Reason.UNDER_ADMISSION
     assert choose(node, machine.states(), [], settings=LEAST, kept=kept).refusals[0].reason in (
@@ -119,14 +119,14 @@ def test_nodes_that_an_admission_still_needs_stay_exposed():
     ("held", "units", "later", "kept"),
     [
         ({GPU: 1}, [request(gpu=1)], None, {}),
-        ({GPU: 1}, [request(gpu=2)], None, {GPU: {0}}),
-        ({GPU: 1}, [request(gpu=1), request(gpu=2)], None, {GPU: {0}}),
+        ({GPU: 1}, [request(gpu=2)], None, {GPU: 0b1}),
+        ({GPU: 1}, [request(gpu=1), request(gpu=2)], None, {GPU: 0b1}),
         ({GPU: 2}, [request(gpu=1), request(gpu=2)], None, {}),
-        ({VF: 2}, [request(vf=2), request(vf=1, gpu=1)], None, {GPU: {0}}),
+        ({VF: 2}, [request(vf=2), request(vf=1, gpu=1)], None, {GPU: 0b1}),
         ({VF: 1}, [request(vf=1), request(gpu=1)], None, {}),
-        ({GPU: 1}, [], None, {GPU: {0}}),
-        ({GPU: 1}, [request(gpu=1)], {GPU: 2}, {GPU: {0}}),
-        ({GPU: 1}, [request(gpu=1)], {GPU: 1, VF: 1}, {VF: {0}}),
+        ({GPU: 1}, [], None, {GPU: 0b1}),
+        ({GPU: 1}, [request(gpu=1)], {GPU: 2}, {GPU: 0b1}),
+        ({GPU: 1}, [request(gpu=1)], {GPU: 1, VF: 1}, {VF: 0b1}),
         ({GPU: 1}, [request(gpu=1), request(gpu=2)], {}, {}),
     ],
 )
@@ -201,7 +201,7 @@ def test_no_request_comes_off_worse_in_any_state_that_may_come():
         state, held, mask = at_allocate(machine, "new", rng.choice(requests))
         if not mask:
             continue
-        states = completions(node, state, held, mask=mask, requests=requests)
+        states = next_states(node, state, held, mask=mask, requests=requests)
         decision = choose(node, states, requests, settings=LEAST)
         steered += decision.steers
         for one in requests:

@@ -14,7 +14,7 @@ from numaplace.prediction import forecast
 from numaplace.prediction.forecast import ALLOCATION_COST
 from numaplace.prediction.predict import predict
 from numaplace.prediction.request import Request
-from numaplace.steering.admission.next_states import completions
+from numaplace.steering.admission.next_states import next_states
 from numaplace.steering.choose import SteeringSettings, choose
 from steering_machine import GPU, Hardware, Machine, per_node, request
 
@@ -48,7 +48,7 @@ def test_taking_cpus_is_paid_for(distribute, containers, monkeypatch):
         node, cpu=_Counted(cpu.topology, cpu.options, cpu.reserved_bits, cpu.reserved_cores_bits)
     )
     sizes = [request(gpu=1, cpu=2 * number) for number in range(1, 24)]
-    states = completions(node, machine.state(), {GPU: 1}, mask=1, requests=sizes)
+    states = next_states(node, machine.state(), {GPU: 1}, mask=1, requests=sizes)
     assert len(states) > 20
     more = [{CPU: 2, MEMORY: 1}] * (containers - 1)
     requests = [Request.of(dict(one.total), *more) for one in sizes]
@@ -73,7 +73,7 @@ def test_a_merge_of_more_resources_costs_more(resources, most, monkeypatch):
     machine = Machine(hardware)
     # Nowhere is a pair of each resource left together.
     for node in range(6):
-        others = dict.fromkeys(names, frozenset(range(6)) - {node})
+        others = dict.fromkeys(names, 0b111111 & ~(1 << node))
         machine.create(f"p{node}", Request.of({names[node % 2]: 1}), withheld=others)
     requests = [Request.of({**dict.fromkeys(names, 2), names[0]: 2 + number}) for number in range(5)]
     calls = []

@@ -172,7 +172,7 @@ def test_no_known_request_comes_off_worse():
     for seed in range(800):
         machine, requests, settings = case(seed, even=seed % 3 > 0)
         node = machine.hardware.steering_node()
-        before = {name: {seed % machine.hardware.nodes} for name in [*machine.tables][: seed % 2]}
+        before = dict.fromkeys([*machine.tables][: seed % 2], 1 << seed % machine.hardware.nodes)
         decision = choose(node, machine.states(), requests, settings=settings, preferring=before)
         if decision.withheld:
             steered += 1

@@ -123,10 +123,7 @@ def test_a_container_of_an_unknown_request_does_not_split():
         for number, one in enumerate(fills):
             machine.admit(f"p{number}", one)
         machine.at_rest()
-        exposed = [
-            set(machine.topology.nodes) - machine.withheld.get(resource, frozenset())
-            for resource in (GPU, VF)
-        ]
+        exposed = [machine.topology.mask & ~machine.withheld.get(resource, 0) for resource in (GPU, VF)]
         outcome = machine.admit("both", request(gpu=1, vf=1))
         if exposed[0] & exposed[1]:
             assert outcome.admitted

@@ -34,7 +34,7 @@ def reasons(decision):
 
 def test_it_steers_here_if_nothing_stands_against_it():
     decision = choose(HARDWARE.steering_node(), used().states(), [ONE], settings=SETTINGS)
-    assert decision.withheld == {GPU: frozenset({0})}
+    assert decision.withheld == {GPU: 0b1}
     assert decision.refusals == ()
 
 
@@ -104,7 +104,7 @@ def test_two_sizes_that_are_wanted_on_different_nodes():
     # By GPUs alone node 1 is wanted, but the larger one finds its CPUs on node 0 only.
     machine = Machine(HARDWARE)
     machine.create("a", request(gpu=1))
-    machine.create("b", request(vf=1, cpu=6, memory=1), withheld={VF: frozenset({0})})
+    machine.create("b", request(vf=1, cpu=6, memory=1), withheld={VF: 0b1})
     small, large = request(gpu=1), request(gpu=1, cpu=8, memory=1)
     decision = choose(HARDWARE.steering_node(), machine.states(), [small, large], settings=ALWAYS)
     assert reasons(decision) == [Reason.CONFLICT]
@@ -137,7 +137,7 @@ def test_unknown_requests_that_may_span_nodes(policy):
 
 def test_unknown_requests_without_a_node_that_is_best_in_everything():
     machine = used()
-    machine.create("q", request(vf=1), withheld={VF: frozenset({0})})
+    machine.create("q", request(vf=1), withheld={VF: 0b1})
     decision = choose(HARDWARE.steering_node(), machine.states(), [], settings=ALWAYS)
     assert reasons(decision) == [Reason.NOT_DOMINANT]
 

@@ -167,5 +167,5 @@ def test_only_free_healthy_devices_of_withheld_nodes_show_no_topology():
             Device(DeviceId("other"), (1,)),
         )
     }
-    shown = published(devices, in_use={DeviceId("used")}, withheld=frozenset({0}))
+    shown = published(devices, in_use={DeviceId("used")}, withheld=0b1)
     assert shown == {"free": (), "used": (0,), "ill": (0,), "both": (), "other": (1,)}

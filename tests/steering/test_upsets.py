@@ -11,7 +11,7 @@ from numaplace.steering.admission.announced import invalidates
 from steering_machine import GIB, GPU, NIC, Hardware, Machine, per_node, request
 
 DEVICES = {GPU: per_node(4, 4), NIC: per_node(1, 0)}
-WITHHELD = {GPU: frozenset({0})}
+WITHHELD = {GPU: 0b1}
 
 
 def box(name, kind=ContainerKind.APP, **devices):

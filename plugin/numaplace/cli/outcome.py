@@ -9,7 +9,7 @@ from numaplace.cli.report import NOTHING, amount, sizes
 from numaplace.cli.table import YELLOW, paint, render_table
 from numaplace.engine.compare import Rule
 from numaplace.engine.score import utilization_score
-from numaplace.model.mask import nodes_of
+from numaplace.model.mask import nodes_of, union_of
 from numaplace.model.names import CPU, ResourceName
 from numaplace.model.ranges import ranges
 from numaplace.placement.text import why
@@ -121,7 +121,7 @@ def _steered(steered: Steered, container: ContainerResult) -> str:
     decision = steered.decision
     ours = [resource for resource in container.devices if resource in decision.withheld]
     if ours:
-        hidden = sorted({node for resource in ours for node in decision.withheld[resource]})
+        hidden = nodes_of(union_of(decision.withheld[resource] for resource in ours))
         stock = steered.stock
         if stock is not None and stock.mask != container.affinity:
             return f"steered: NUMA {ranges(hidden)} withheld, else NUMA {numa(stock.mask)}"

@@ -90,14 +90,13 @@ class SteeringFact:
     trips: int = 0
 
 
-def _told_once(refusals: Iterable[_Refusal]) -> Iterator[tuple[str, str]]:
+def _joined(refusals: Iterable[_Refusal]) -> Iterator[tuple[str, str]]:
     """Yield the reasons, those that are the same for several resources together."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in refusals:
-        clause = one.text.removeprefix(f"{', '.join(one.resources)}: ")
-        found.setdefault((one.reason, clause), []).extend(one.resources if clause != one.text else ())
-    for (reason, clause), resources in found.items():
-        yield reason, f"{', '.join(sorted(resources))}: {clause}" if resources else clause
+        found.setdefault((one.reason, one.text), []).extend(one.resources)
+    for (reason, text), resources in found.items():
+        yield reason, f"{', '.join(sorted(resources))}: {text}" if resources else text
 
 
 def read_steering(text: str) -> SteeringFact | None:
@@ -122,7 +121,7 @@ def read_steering(text: str) -> SteeringFact | None:
             )
             for one in page.withheld
         },
-        refusals=tuple(_told_once(page.refusals)),
+        refusals=tuple(_joined(page.refusals)),
         requests=tuple(one.text for one in page.requests),
         requests_source=page.requests_source,
         open_seconds=(page.breaker.seconds_left or 0.0) if page.breaker.open else None,

@@ -15,7 +15,7 @@ from numaplace.steering.decision import SteeringDecision
 STEERS = "withheld"
 """``outcome`` of a decision that withholds something; all others are a reason (``steering.decision``)."""
 
-Withheld = Mapping[ResourceName, Mapping[int, int]]
+DeviceCounts = Mapping[ResourceName, Mapping[int, int]]
 """By resource and NUMA node, how many devices show no topology."""
 
 
@@ -38,7 +38,7 @@ class SteeringMetrics:
             "steering_grants", "Grants while topology of the resource was withheld.", "resource", "effect"
         )
         self._failures = families.counter(
-            "steering_failures", "Times that everything was exposed for want of time or sense.", "reason"
+            "steering_failures", "Times that everything was exposed after a failure.", "reason"
         )
         for reason in SteeringFailure:
             self._failures.at(reason)
@@ -69,14 +69,14 @@ class SteeringMetrics:
         """Count that the circuit breaker opened."""
         self._trips.inc()
 
-    def set_state(self, withheld: Withheld, *, breaker_open: bool | None) -> None:
+    def set_state(self, withheld: DeviceCounts, *, breaker_open: bool | None) -> None:
         """Set what is withheld now; ``breaker_open`` is ``None`` where steering is off."""
         self._live.withheld, self._live.breaker_open = withheld, breaker_open
 
 
 class _WithheldCollector(Collector):
     def __init__(self) -> None:
-        self.withheld: Withheld = {}
+        self.withheld: DeviceCounts = {}
         self.breaker_open: bool | None = None
 
     def collect(self) -> Iterable[Metric]:

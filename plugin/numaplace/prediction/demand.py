@@ -8,7 +8,7 @@ from functools import lru_cache
 from numaplace.managers.admission import Scope
 from numaplace.managers.cpu.static import exclusive_cpus, pod_exclusive_cpus
 from numaplace.managers.memory.requests import container_requests, is_placed, pod_requests
-from numaplace.prediction.request import Amounts, Request, is_compute
+from numaplace.prediction.request import AmountPairs, Request, is_compute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,9 +20,9 @@ class Demand:
     """
 
     request: Request
-    devices: Amounts
+    devices: AmountPairs
     cpus: int
-    memory: Amounts
+    memory: AmountPairs
 
 
 @lru_cache(maxsize=1024)

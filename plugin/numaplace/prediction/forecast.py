@@ -1,10 +1,10 @@
 """What becomes of each request in one state under any withheld set: the fast way to ``predict``'s answers.
 
 CPUs and memory do not depend on what is withheld, so their part is worked out once per request. A merged hint
-that all resources prefer is found from the preferred masks alone (``tables``). The plain prediction is needed
-only where there is none and the policy admits all the same (``best-effort``), where no nodes have the memory
-of a whole pod (its containers are then placed one by one), and with ``align-by-socket``, whose preferred
-masks differ in width. It is charged to the budget by its cost.
+that all resources prefer is found from the preferred masks alone. The plain prediction is
+needed only where there is none and the policy admits all the same (``best-effort``), where no nodes have the
+memory of a whole pod (its containers are then placed one by one), and with ``align-by-socket``, whose
+preferred masks differ in width. It is charged to the budget by its cost.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Forecast:
         self, node: KubeletModel, state: SteeringState, *, strategic: PolicyOptions, budget: Budget
     ) -> None:
         self.state = state
-        self.tables = PreferredMasks(node, state)
+        self.preferred = PreferredMasks(node, state)
         self._node = node
         self._strategic = strategic
         self._budget = budget
@@ -128,7 +128,7 @@ class Forecast:
         """Return the score that ``wanted`` compares the mask by; 0: none."""
         return self._score(demand, mask, self._scored)
 
-    def foresee(self, demands: Iterable[Demand]) -> None:
+    def check_budget(self, demands: Iterable[Demand]) -> None:
         """Raise ``OutOfBudgetError`` at once where what the requests need at least goes beyond the budget.
 
         That is a plain prediction without and one with the strategy, for each that needs them.
@@ -143,7 +143,7 @@ class Forecast:
     def _is_plain(self, demand: Demand, withheld: Withheld) -> bool:
         if self._never_fits(demand):
             return False
-        if self._by_socket or not self.tables.holds_memory(demand.memory):
+        if self._by_socket or not self.preferred.holds_memory(demand.memory):
             return True
         masks, _ = self._common(demand, withheld)
         return masks is not None and not masks and self._node.policy == PolicyName.BEST_EFFORT
@@ -158,7 +158,7 @@ class Forecast:
     ) -> Prediction:
         if self._never_fits(demand):
             return NEVER
-        if self._by_socket or not self.tables.holds_memory(demand.memory):
+        if self._by_socket or not self.preferred.holds_memory(demand.memory):
             return self._plain(demand, withheld, options)
         masks, loose = self._common(demand, withheld)
         everywhere = self._node.topology.mask
@@ -183,7 +183,7 @@ class Forecast:
         for resource, size in demand.devices:
             if resource not in self.state.devices:
                 continue
-            offer = self.tables.devices(resource, size, hidden=withheld.get(resource, 0))
+            offer = self.preferred.devices(resource, size, hidden=withheld.get(resource, 0))
             if offer is None:
                 loose.append(resource)
             else:
@@ -195,7 +195,7 @@ class Forecast:
     def _fixed_offer(self, demand: Demand) -> Offer:
         """Return what CPUs and memory have in common, which no withheld set changes."""
         if demand not in self._fixed:
-            cpus, memory = self.tables.cpus(demand.cpus), self.tables.memory(demand.memory)
+            cpus, memory = self.preferred.cpus(demand.cpus), self.preferred.memory(demand.memory)
             self._fixed[demand] = memory if cpus is None else cpus if memory is None else cpus & memory
         return self._fixed[demand]
 
@@ -207,14 +207,14 @@ class Forecast:
 
     def _lacks(self, demand: Demand) -> bool:
         devices = self.state.devices
-        if any(self.tables.free_devices(one) < size for one, size in demand.devices if one in devices):
+        if any(self.preferred.free_devices(one) < size for one, size in demand.devices if one in devices):
             return True
         # Of a pod with several containers each may still find memory by itself: then hints do not tell.
-        if len(demand.request.containers) == 1 and not self.tables.holds_memory(demand.memory):
+        if len(demand.request.containers) == 1 and not self.preferred.holds_memory(demand.memory):
             return True
         if self._static is None or not demand.cpus:
             return False
-        if self.tables.free_cpus() < demand.cpus:
+        if self.preferred.free_cpus() < demand.cpus:
             return True
         return self._static.options.full_pcpus_only and self._smt_refuses(self._static, demand)
 
@@ -252,13 +252,13 @@ class Forecast:
         names = [
             name
             for name, size in demand.devices
-            if name in self.state.devices and self.tables.devices(name, size) is not None
+            if name in self.state.devices and self.preferred.devices(name, size) is not None
         ]
-        if self.tables.cpus(demand.cpus) is not None:
+        if self.preferred.cpus(demand.cpus) is not None:
             names.append(CPU)
-        if self.tables.memory(demand.memory) is not None:
+        if self.preferred.memory(demand.memory) is not None:
             names.extend(type_ for type_, _ in demand.memory)
-        scores = [(self.tables.score(name, mask), weight_of(name)) for name in names]
+        scores = [(self.preferred.score(name, mask), weight_of(name)) for name in names]
         return weighted_mean([pair for pair in scores if pair[0] > 0])
 
     def _full_amounts(self, demand: Demand) -> Mapping[ResourceName, int]:
@@ -268,7 +268,7 @@ class Forecast:
             amounts = {name: size for name, size in demand.devices if name in self.state.devices}
             if self._static is not None and demand.cpus:
                 amounts[CPU] = demand.cpus
-            if self.tables.memory(demand.memory) is not None:
+            if self.preferred.memory(demand.memory) is not None:
                 amounts.update(demand.memory)
             full = self._full[demand] = dict(sorted(amounts.items()))
         return full

@@ -25,7 +25,7 @@ class KubeletModel:
     """What steering knows of the kubelet. ``None`` for ``policy``, ``cpu`` or ``memory``: not known.
 
     ``problem`` is a clause that says why one of them is not. ``options`` are the Topology Manager's own.
-    ``steerable`` are the resources whose published topology is ours to request; hints of the others count all
+    ``steerable`` are the resources whose published topology is ours to shape; hints of the others count all
     the same. ``hints_over_all_nodes``: as before 1.36, device hints name nodes without devices, too, which
     matters under ``best-effort`` only; which kubelet it is is not known (``Forecast.worse``).
     """

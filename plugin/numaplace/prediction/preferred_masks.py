@@ -22,7 +22,7 @@ from numaplace.managers.memory.static import StaticMemoryPolicy
 from numaplace.model.mask import mask_of, nodes_of, width
 from numaplace.model.names import CPU, ResourceName
 from numaplace.prediction.model import KubeletModel
-from numaplace.prediction.request import Amounts
+from numaplace.prediction.request import AmountPairs
 from numaplace.prediction.state import DeviceGroups, SteeringState
 
 Offer = frozenset[int] | None
@@ -41,7 +41,7 @@ class PreferredMasks:
         self._memory = node.memory if isinstance(node.memory, StaticMemoryPolicy) else None
         self._devices: dict[tuple[ResourceName, int, int], Offer] = {}
         self._cpus: dict[int, Offer] = {}
-        self._bytes: dict[Amounts, Offer] = {}
+        self._bytes: dict[AmountPairs, Offer] = {}
         self._scores: dict[tuple[ResourceName, int], int] = {}
         self._free_cpus = 0 if self._cpu is None else self._cpu.available_bits(state.cpu)
         self._exclusive = state.cpu.exclusive_bits
@@ -101,7 +101,7 @@ class PreferredMasks:
             self._cpus[count] = _cpu_offer(self._cpu.topology.mask_sizes(), self._free_cpus, count)
         return self._cpus[count]
 
-    def memory(self, requests: Amounts) -> Offer:
+    def memory(self, requests: AmountPairs) -> Offer:
         """Return the memory manager's offer (``calculate_hints``)."""
         if self._memory is None or not requests:
             return None
@@ -109,7 +109,7 @@ class PreferredMasks:
             self._bytes[requests] = self._memory_offer(requests)
         return self._bytes[requests]
 
-    def holds_memory(self, requests: Amounts) -> bool:
+    def holds_memory(self, requests: AmountPairs) -> bool:
         """Return whether any mask can hold the request: if none can, no mask makes the allocation succeed."""
         if self._memory is None or not requests or self.memory(requests):
             return True
@@ -136,7 +136,7 @@ class PreferredMasks:
         tables = [nodes[node].table(resource) for node in nodes_of(mask) if node in nodes]
         return sum(one.allocatable for one in tables), sum(one.reserved for one in tables)
 
-    def _memory_offer(self, requests: Amounts) -> Offer:
+    def _memory_offer(self, requests: AmountPairs) -> Offer:
         assert self._memory is not None  # noqa: S101 - checked by the caller
         sums = self._memory.capacity.sums
         smallest = 0
@@ -150,7 +150,7 @@ class PreferredMasks:
                     fitting.append(mask)
         return frozenset(fitting)
 
-    def _fits(self, mask: int, requests: Amounts) -> bool:
+    def _fits(self, mask: int, requests: AmountPairs) -> bool:
         return mask in self._open and all(self.free_bytes(type_, mask) >= size for type_, size in requests)
 
 

@@ -1,4 +1,4 @@
-"""Request requests: what pods may ask for, as far as NUMA placement is concerned.
+"""What pods may ask for, as far as NUMA placement is concerned.
 
 Sources are values: requests that the configuration declares, and those of pods seen on the node. Where
 neither is known, ``any_request`` takes over (``choose``).
@@ -22,7 +22,7 @@ from numaplace.managers.pod import Container, Pod
 from numaplace.model.names import CPU, MEMORY, PodKey, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, PodUse, ids_by_resource
 
-Amounts = tuple[tuple[ResourceName, int], ...]
+AmountPairs = tuple[tuple[ResourceName, int], ...]
 """(resource, amount) by name, all above 0: whole CPUs, bytes, or devices."""
 
 REQUEST_UID = PodUid("numaplace.request")
@@ -34,9 +34,9 @@ REMEMBERED_REQUESTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a pod asks for, container by container. Make it with ``request`` or ``Request.of``."""
+    """What a pod asks for, container by container. Make it with ``Request.of``."""
 
-    containers: tuple[Amounts, ...]
+    containers: tuple[AmountPairs, ...]
 
     @classmethod
     def of(cls, *containers: Mapping[ResourceName, int]) -> Request:
@@ -80,7 +80,7 @@ def is_compute(resource: ResourceName) -> bool:
     return resource == CPU or is_memory(resource)
 
 
-def _amounts(amounts: Mapping[ResourceName, int]) -> Amounts:
+def _amounts(amounts: Mapping[ResourceName, int]) -> AmountPairs:
     return tuple((resource, amounts[resource]) for resource in sorted(amounts) if amounts[resource] > 0)
 
 
@@ -98,7 +98,7 @@ def seen_requests(pods: Iterable[PodUse]) -> tuple[Request, ...]:
     return tuple(dict.fromkeys(one for one in found if one.containers))
 
 
-def _held_by(container: ContainerUse) -> Amounts:
+def _held_by(container: ContainerUse) -> AmountPairs:
     held: Counter[ResourceName] = Counter()
     held.update({resource: len(ids) for resource, ids in ids_by_resource(container.devices).items()})
     held[CPU] += len(container.cpus)

@@ -53,7 +53,7 @@ class SteeringState:
 
     ``unsettled`` is the mask of NUMA nodes on which a container under admission may still take an unknown
     amount: what reads as free there is only an upper bound. ``snapshot`` says which pod has what, where that
-    is known.
+    is known; a summary of it takes a millisecond with 60 pods, and one rule needs it (``held_by_others``).
     """
 
     devices: Mapping[ResourceName, DeviceGroups]

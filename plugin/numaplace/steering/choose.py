@@ -9,7 +9,7 @@ do share one are all satisfied or none is, for half-measures work against the ku
 
 That no decision harms anybody does not yet mean that all decisions together do not: with several sizes where
 one goes decides what room is left for another. So steering acts where it cannot matter for admission where a
-pod goes: with one request, or with requests of which a NUMA node holds equally many (``interchange``).
+pod goes: with one request, or with requests that are interchangeable: a NUMA node holds equally many of each.
 Elsewhere the kubelet's own order stays, lowest id first, which keeps the most room for large ones; ``always``
 follows the strategy all the same, at the price that KEP-6007 has too.
 """
@@ -22,12 +22,11 @@ from dataclasses import dataclass, field, replace
 
 from numaplace.engine.options import PolicyName, PolicyOptions
 from numaplace.engine.weights import Weights
-from numaplace.model.mask import mask_of, nodes_of
 from numaplace.model.names import ResourceName, Strategy
 from numaplace.prediction.demand import Demand, demand_of
 from numaplace.prediction.forecast import Budget, Forecast, OutOfBudgetError
 from numaplace.prediction.model import KubeletModel
-from numaplace.prediction.predict import Withheld
+from numaplace.prediction.predict import NOTHING_WITHHELD, Withheld
 from numaplace.prediction.preferred_masks import PreferredMasks
 from numaplace.prediction.request import Request
 from numaplace.prediction.state import StateUnknown, SteeringState
@@ -39,8 +38,6 @@ from numaplace.steering.search import NO_HEADROOM, Headroom, Search
 
 MAX_PREDICTIONS = 2500
 """Enough for 50 requests of 6 resources on 8 NUMA nodes; some 50 ms of work at most."""
-
-NODES = Mapping[ResourceName, AbstractSet[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +68,14 @@ def choose(
     requests: Sequence[Request],
     *,
     settings: SteeringSettings,
-    kept: NODES | None = None,
+    kept: Withheld = NOTHING_WITHHELD,
     certain: bool = True,
-    preferring: NODES | None = None,
+    preferring: Withheld = NOTHING_WITHHELD,
 ) -> SteeringDecision:
     """Return the withheld set for the next admission. Equal arguments give equal decisions; nothing raises.
 
-    ``states`` are those that the node may be in then, the likeliest first (``state_of``, ``completions``):
-    the strategy is followed in the first one, no request comes off worse in any. ``requests`` are all that
+    ``states`` are those that the node may be in then, the likeliest first (``state_of``, ``next_states``):
+    the strategy is followed in the first one, no request is harmed in any. ``requests`` are all that
     may arrive; none means that anything may. ``kept`` are NUMA nodes on which a container under admission may
     still be given devices of a resource: they stay exposed. ``certain``: no other requests may arrive. If
     they may, and the policy refuses what it does not align, a set has to be right for any request as well. Of
@@ -87,9 +84,7 @@ def choose(
     off = _off(node, states, settings)
     if off is not None or isinstance(states, StateUnknown):
         return SteeringDecision(refusals=(off,) if off else ())
-    steering = _Steering(
-        node, states, settings, kept=kept or {}, preferring=preferring or {}, certain=certain
-    )
+    steering = _Steering(node, states, settings, kept=kept, preferring=preferring, certain=certain)
     try:
         return steering.for_any_request() if not requests else steering.for_requests(requests)
     except OutOfBudgetError:
@@ -118,7 +113,7 @@ def _off(
     if not states:
         return Refusal(Reason.STATE_UNKNOWN, what="it is not known what the container under admission takes")
     if node.policy == PolicyName.BEST_EFFORT and any(_has_memory_group(state) for state in states):
-        what = "how memory is split over several NUMA nodes is not shown, and best-effort may go by it"
+        what = "how memory is split over several NUMA nodes is not shown, and best-effort may depend on it"
         return Refusal(Reason.STATE_UNKNOWN, what=what)
     if not node.steerable & states[0].devices.keys():
         return Refusal(Reason.NOTHING_STEERABLE)
@@ -138,19 +133,19 @@ class _Steering:
         states: Sequence[SteeringState],
         settings: SteeringSettings,
         *,
-        kept: NODES,
-        preferring: NODES,
+        kept: Withheld,
+        preferring: Withheld,
         certain: bool,
     ) -> None:
         self._node = node
         self._states = states
         self._settings = settings
-        self._kept = {resource: mask_of(nodes) for resource, nodes in kept.items()}
-        self._preferring = {resource: mask_of(nodes) for resource, nodes in preferring.items()}
+        self._kept = kept
+        self._preferring = preferring
         self._any_request = not certain and node.refuses
         self._budget = Budget(settings.max_predictions)
-        self._outlooks: dict[Strategy, list[Forecast]] = {}
-        self._interchange: InterchangeableRequests | None = None
+        self._forecasts: dict[Strategy, list[Forecast]] = {}
+        self._interchangeable: InterchangeableRequests | None = None
 
     def for_any_request(self) -> SteeringDecision:
         """Decide where nothing is known of the requests."""
@@ -185,7 +180,7 @@ class _Steering:
             if isinstance(strategy, Refusal):
                 found.append(strategy)
                 continue
-            forecasts = self._outlooks_for(strategy)
+            forecasts = self._forecasts_for(strategy)
             clash = None if self._settings.always else self._clash(forecasts[0], requests, demands)
             if clash is not None:
                 found.append(Refusal(Reason.SEVERAL_SIZES, resources, request=clash[0], other=clash[1]))
@@ -213,18 +208,19 @@ class _Steering:
         return self._decision(found, searched)
 
     def _may_be_wrong(self, withheld: Withheld, forecasts: Sequence[Forecast]) -> bool:
-        """Return whether a request of a request that is not known could come off worse."""
+        """Return whether a request that is not known could be harmed."""
         if not self._any_request:
             return False
-        nodes = [Dominance(self._node, one.state, one.tables) for one in forecasts]
+        nodes = [Dominance(self._node, one.state, one.preferred) for one in forecasts]
         return not all(one.may_span() is None and one.right_for_any(withheld) for one in nodes)
 
     def _clash(
         self, forecast: Forecast, requests: Sequence[Request], demands: Sequence[Demand]
     ) -> tuple[Request, Request] | None:
-        if self._interchange is None:
-            self._interchange = InterchangeableRequests(self._node, forecast.state, forecast.tables, requests)
-        return self._interchange.clash(demands)
+        if self._interchangeable is None:
+            state, preferred = forecast.state, forecast.preferred
+            self._interchangeable = InterchangeableRequests(self._node, state, preferred, requests)
+        return self._interchangeable.clash(demands)
 
     def _strategy_of(self, resources: AbstractSet[ResourceName]) -> Strategy | Refusal:
         strategies = self._settings.strategies_of(resources)
@@ -239,13 +235,13 @@ class _Steering:
     def _strategic(self, strategy: Strategy) -> PolicyOptions:
         return replace(self._node.options, strategy=strategy, weights=self._settings.weights)
 
-    def _outlooks_for(self, strategy: Strategy) -> list[Forecast]:
-        if strategy not in self._outlooks:
+    def _forecasts_for(self, strategy: Strategy) -> list[Forecast]:
+        if strategy not in self._forecasts:
             options = self._strategic(strategy)
-            self._outlooks[strategy] = [
+            self._forecasts[strategy] = [
                 Forecast(self._node, state, strategic=options, budget=self._budget) for state in self._states
             ]
-        return self._outlooks[strategy]
+        return self._forecasts[strategy]
 
     def _components(
         self, requests: Sequence[Request]
@@ -275,7 +271,7 @@ class _Steering:
             if not isinstance(one, Refusal):
                 masks.update(one)
         return SteeringDecision(
-            withheld={resource: frozenset(nodes_of(masks[resource])) for resource in sorted(masks)},
+            withheld={resource: masks[resource] for resource in sorted(masks)},
             refusals=tuple(one for one in found if isinstance(one, Refusal)),
             requests=tuple(
                 _told(forecast, demand, masks) for forecast, demands in searched for demand in demands

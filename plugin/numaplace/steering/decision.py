@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from numaplace.model.names import ResourceName
 from numaplace.prediction.harm import Harm, Prediction
+from numaplace.prediction.predict import Withheld
 from numaplace.prediction.request import Request
 
 
@@ -87,7 +88,7 @@ class SteeringDecision:
     stay exposed.
     """
 
-    withheld: Mapping[ResourceName, frozenset[int]] = field(default_factory=dict)
+    withheld: Withheld = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
     requests: tuple[RequestForecast, ...] = ()
 

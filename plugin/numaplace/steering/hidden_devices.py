@@ -10,13 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from numaplace.model.device import Device
+from numaplace.model.mask import mask_of, union_of
 from numaplace.model.names import DeviceId
 from numaplace.steering.published_topology import is_mixed, looked_at
 
 LOOK_SECONDS = 1.0
 """Longer than from the Topology Manager's look at a container to the question which devices it gets."""
 
-Hidden = Mapping[DeviceId, tuple[int, ...]]
+HiddenNodes = Mapping[DeviceId, tuple[int, ...]]
 """Device id -> the NUMA nodes that it is on and is not published with."""
 
 
@@ -24,8 +25,8 @@ Hidden = Mapping[DeviceId, tuple[int, ...]]
 class _Change:
     """Devices of these NUMA nodes were hidden that had been shown; ``hidden`` are all that were, then."""
 
-    nodes: frozenset[int] = frozenset()
-    hidden: Hidden = field(default_factory=dict)
+    nodes: int = 0
+    hidden: HiddenNodes = field(default_factory=dict)
     at_seconds: float = 0.0
 
 
@@ -33,7 +34,7 @@ class _Change:
 class HiddenDevices:
     """Of one resource. ``now`` is what is hidden now: decisions ask for it each time."""
 
-    now: Hidden = field(default_factory=dict)
+    now: HiddenNodes = field(default_factory=dict)
     _last: _Change = field(default_factory=_Change)
 
     def published(
@@ -41,12 +42,12 @@ class HiddenDevices:
         real: Sequence[Device],
         shown: Sequence[Device],
         *,
-        withheld: frozenset[int],
+        withheld: int,
         now_seconds: float,
     ) -> None:
         """Note what is published: the devices as they are, and as they are shown, in the same order."""
         before, self.now = self.now, _hidden(real, shown) if withheld else {}
-        newly = {node for one in self.now.keys() - before.keys() for node in self.now[one]}
+        newly = union_of(mask_of(self.now[one]) for one in self.now.keys() - before.keys())
         if newly:
             self._last = _Change(withheld & newly, self.now, now_seconds)
 
@@ -56,7 +57,7 @@ class HiddenDevices:
 
     def changed_since(self, seconds: float) -> bool:
         """Return whether devices were hidden after this time that had been shown."""
-        return bool(self._last.nodes) and self._last.at_seconds > seconds
+        return self._last.nodes > 0 and self._last.at_seconds > seconds
 
     def looked_at(
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
@@ -66,7 +67,7 @@ class HiddenDevices:
         return looked_at(available, must_include, size, hidden=self._last.hidden, nodes=self._last.nodes)
 
 
-def _hidden(devices: Sequence[Device], published: Sequence[Device]) -> Hidden:
+def _hidden(devices: Sequence[Device], published: Sequence[Device]) -> HiddenNodes:
     return {
         real.id: real.nodes
         for real, shown in zip(devices, published, strict=True)

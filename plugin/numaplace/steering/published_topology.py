@@ -1,23 +1,24 @@
-"""What ListAndWatch publishes under a withheld set."""
+"""What ListAndWatch publishes under a withheld set, and the way from one set to another."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 
 from numaplace.model.device import Device
+from numaplace.model.mask import mask_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable
+from numaplace.prediction.predict import Withheld
 
 
-def published_nodes(device: Device, *, in_use: bool, withheld: AbstractSet[int]) -> tuple[int, ...]:
+def published_nodes(device: Device, *, in_use: bool, withheld: int) -> tuple[int, ...]:
     """Return the NUMA nodes that a device is published with.
 
     Only a healthy device that nobody holds is published without, if any of its nodes is withheld: one of two
     nodes would keep the node in play. Allocated devices show theirs to whoever reads PodResources, and
     unhealthy ones count towards the width that the kubelet prefers.
     """
-    if in_use or not device.healthy or withheld.isdisjoint(device.nodes):
+    if in_use or not device.healthy or not withheld & device.mask:
         return device.nodes
     return ()
 
@@ -38,7 +39,7 @@ def looked_at(
     size: int,
     *,
     hidden: Mapping[DeviceId, tuple[int, ...]],
-    nodes: AbstractSet[int],
+    nodes: int,
 ) -> Collection[DeviceId]:
     """Return the offered devices that the Topology Manager chose, if ``nodes`` were withheld after it had.
 
@@ -49,12 +50,12 @@ def looked_at(
     without topology now, and their NUMA nodes.
     """
     musts = frozenset(must_include)
-    chosen = [id_ for id_ in available if id_ in musts or not nodes.isdisjoint(hidden.get(id_, ()))]
+    chosen = [id_ for id_ in available if id_ in musts or nodes & mask_of(hidden.get(id_, ()))]
     return chosen if len(chosen) >= size and len(chosen) > len(musts) else available
 
 
 def published(
-    devices: Mapping[DeviceId, Device], *, in_use: Collection[DeviceId], withheld: AbstractSet[int]
+    devices: Mapping[DeviceId, Device], *, in_use: Collection[DeviceId], withheld: int
 ) -> dict[DeviceId, tuple[int, ...]]:
     """Return the published NUMA nodes of every device of a resource; ``in_use`` counts grants in flight."""
     return {
@@ -74,3 +75,13 @@ def is_reported(resource: ResourceName, devices: Iterable[Device], allocatable: 
     if healthy and not reported:
         return False
     return all(reported.get(one, nodes) == nodes for one, nodes in healthy.items())
+
+
+def first_step(now: Withheld, following: Withheld) -> Withheld:
+    """Return the set in which all that becomes exposed is exposed, and nothing new is withheld.
+
+    Lists of several resources do not arrive at the same moment. When this one has been delivered before the
+    following one is sent, no moment shows two resources of a pod on disjoint nodes only.
+    """
+    common = {resource: mask & following.get(resource, 0) for resource, mask in sorted(now.items())}
+    return {resource: mask for resource, mask in common.items() if mask}

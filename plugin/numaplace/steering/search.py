@@ -49,7 +49,7 @@ class Search:
     """One search over requests that hang together by their resources.
 
     ``forecast`` is the present state's; ``others`` are those of states that the node may be in as well: no
-    request may come off worse there. ``kept`` are nodes that have to stay exposed. Pairs
+    request may be harmed there. ``kept`` are nodes that have to stay exposed. Pairs
     of ``preferring`` are withheld before others: a list that does not change need not be sent.
     """
 
@@ -78,7 +78,7 @@ class Search:
             for demand in demands
         }
         self._resources = sorted({one for found in self._steered.values() for one in found})
-        forecast.foresee(demands)
+        forecast.check_budget(demands)
         self._wanted = {demand: forecast.wanted(demand) for demand in demands}
         self._open = dict.fromkeys(self._resources, 0)
         self._uses: Counter[ResourceName] = Counter()
@@ -136,7 +136,7 @@ class Search:
 
     def _spare(self, resource: ResourceName) -> int:
         """Return the nodes that nobody wants the resource from and that have some of it free."""
-        free = self._forecast.tables.free_nodes(resource)
+        free = self._forecast.preferred.free_nodes(resource)
         return free & ~self._open[resource] & ~self._kept.get(resource, 0)
 
     def _all_unwanted(self) -> dict[ResourceName, int]:
@@ -187,13 +187,14 @@ class Search:
         return None
 
     def _has_headroom(self, demand: Demand, mask: int) -> bool:
-        tables, headroom = self._forecast.tables, self._headroom
+        preferred, headroom = self._forecast.preferred, self._headroom
         exclusive = demand.cpus if isinstance(self._node.cpu, StaticCpuPolicy) else 0
-        if exclusive and tables.free_cpus(mask) < exclusive + headroom.cpus:
+        if exclusive and preferred.free_cpus(mask) < exclusive + headroom.cpus:
             return False
         if not demand.memory or not isinstance(self._node.memory, StaticMemoryPolicy):
             return True
-        return tables.free_bytes(MEMORY, mask) >= dict(demand.memory).get(MEMORY, 0) + headroom.memory_bytes
+        free = preferred.free_bytes(MEMORY, mask)
+        return free >= dict(demand.memory).get(MEMORY, 0) + headroom.memory_bytes
 
     def _conflict(self, demand: Demand, taken: int) -> Refusal:
         """Name the request that wants what the kubelet would give to this one, or the admission under way."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from numaplace.model.names import ResourceName, Strategy
+from numaplace.model.mask import nodes_of
+from numaplace.model.names import Strategy
 from numaplace.model.quantity import quantity_text
 from numaplace.placement.text import numa_text, scores_text
 from numaplace.prediction.harm import Harm, Prediction
@@ -15,7 +16,7 @@ from numaplace.steering.decision import Reason, Refusal, RequestForecast, Steeri
 def decision_lines(decision: SteeringDecision) -> Iterator[str]:
     """Yield what is withheld, why nothing more is, and a line per known request."""
     for resource, nodes in decision.withheld.items():
-        named = ",".join(str(node) for node in sorted(nodes))
+        named = ",".join(map(str, nodes_of(nodes)))
         yield f"{resource}: topology of free devices withheld on NUMA {named}"
     if not decision.withheld:
         yield "nothing withheld"
@@ -105,7 +106,7 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     Reason.NOTHING_TO_GAIN: lambda _: "the kubelet picks what the strategy wants by itself",
     Reason.CONFLICT: _conflict,
     Reason.UNSAFE: lambda one: (
-        f"{_request(one.request)} {_HARMS[one.harm] if one.harm else 'would come off worse'}"
+        f"{_request(one.request)} {_HARMS[one.harm] if one.harm else 'would be harmed'}"
     ),
     Reason.HEADROOM: lambda one: f"too little headroom on {_node(one)}{_for(one)}",
     Reason.UNDER_ADMISSION: lambda _: "a container under admission may still need what would be withheld",
@@ -131,14 +132,15 @@ def _for(refusal: Refusal) -> str:
     return "" if refusal.request is None else f" for {request_text(refusal.request)}"
 
 
+def refusal_clause(refusal: Refusal) -> str:
+    """Return why resources stay exposed; which ones is left out."""
+    return _REASONS[refusal.reason](refusal)
+
+
 def refusal_text(refusal: Refusal) -> str:
-    """Return why resources stay exposed, as one clause."""
-    clause = _REASONS[refusal.reason](refusal)
-    return f"{_names(refusal.resources)}: {clause}" if refusal.resources else clause
-
-
-def _names(resources: Iterable[ResourceName]) -> str:
-    return ", ".join(sorted(resources))
+    """Return which resources stay exposed and why; without names it is all of them."""
+    names = ", ".join(sorted(refusal.resources))
+    return f"{names}: {refusal_clause(refusal)}" if names else refusal_clause(refusal)
 
 
 def steered_text(mask: int, *, instead_of: WithoutSteering, strategy: Strategy) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from numaplace.model.mask import union_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.pod_request import managed_part
+from numaplace.prediction.predict import Withheld
 from numaplace.prediction.request import Request
 from numaplace.prediction.state import StateUnknown, SteeringState, state_of
 from numaplace.state.attribution import Attribution
@@ -72,14 +71,14 @@ def decision_at_rest(
     return Decided(decision, None if isinstance(state, StateUnknown) else state)
 
 
-def grant_decision(
+def decision_on_allocate(
     node: KubeletModel,
     snapshot: Snapshot,
     grant: GrantSeen,
     *,
     requests: RequestsInForce,
     settings: SteeringSettings,
-    withheld: Mapping[ResourceName, AbstractSet[int]],
+    withheld: Withheld,
 ) -> Decided:
     """Decide what the admission after the present one finds. The snapshot counts the grant.
 

@@ -169,7 +169,7 @@ class ResourceService:
         """The devices with the NUMA nodes that they have, published or not."""
         return self._real
 
-    def publish(self, withheld: frozenset[int], *, in_use: frozenset[DeviceId]) -> bool:
+    def publish(self, withheld: int, *, in_use: frozenset[DeviceId]) -> bool:
         """Publish the devices: those that are not in use and touch a withheld NUMA node without topology.
 
         Return whether the list is another one now.
@@ -213,7 +213,7 @@ class ResourceService:
             self._index = index_devices(devices)
             self._keeper.set_devices(self._resource, devices)
             self._real = devices
-            self.publish(frozenset(), in_use=frozenset())
+            self.publish(0, in_use=frozenset())
             self._steering.reset()
         self._tell(scan, change)
 

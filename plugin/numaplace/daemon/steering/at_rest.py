@@ -10,11 +10,12 @@ from numaplace.daemon.steering.settings import Settings
 from numaplace.managers.pod import Pod
 from numaplace.model.names import IdsByResource, PodKey
 from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.predict import Withheld
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.admission.init_containers import why_unknown
 from numaplace.steering.choose import choose
+from numaplace.steering.published_topology import first_step
 from numaplace.steering.triggers import Decided, RequestsInForce, decision_at_rest
-from numaplace.steering.withheld import WithheldSet, first_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,18 @@ class AtRest:
         )
 
     def decide(self, snapshot: Snapshot, context: SteeringContext) -> Decided:
-        """Return the decision. Pods that are ``moving`` may still be under admission."""
-        specs, moving, choice = context.specs, context.state.moving, self.settings.choice
-        unknown = why_unknown(snapshot, self.model, unlisted=self.unlisted, specs=specs, but=moving)
-        if unknown is not None:
-            return Decided(choose(self.model, unknown, (), settings=choice))
-        return decision_at_rest(self.model, snapshot, requests=self.requests, settings=choice)
+        """Return the decision, and count it."""
+        started, choice = context.clock(), self.settings.choice
+        unknown = why_unknown(
+            snapshot, self.model, unlisted=self.unlisted, specs=context.specs, but=context.state.moving
+        )
+        if unknown is None:
+            found = decision_at_rest(self.model, snapshot, requests=self.requests, settings=choice)
+        else:
+            found = Decided(choose(self.model, unknown, (), settings=choice))
+        context.report.computed(found.decision, duration_seconds=context.clock() - started)
+        return found
 
-    def may_follow(self, now: WithheldSet, following: WithheldSet) -> bool:
+    def may_follow(self, now: Withheld, following: Withheld) -> bool:
         """Return whether the set in force may be changed: anything newly withheld needs the proof."""
         return self.proved or (self.quiet and first_step(now, following) == following)

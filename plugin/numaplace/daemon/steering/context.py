@@ -20,8 +20,8 @@ from numaplace.state.snapshot import Snapshot
 class PublishedResource(Protocol):
     """A resource whose published topology can be shaped (``daemon.resources.service``)."""
 
-    def publish(self, withheld: frozenset[int], *, in_use: frozenset[DeviceId]) -> bool:
-        """Publish under this withheld set; return whether the list is another one now."""
+    def publish(self, withheld: int, *, in_use: frozenset[DeviceId]) -> bool:
+        """Publish with these NUMA nodes withheld; return whether the list is another one now."""
         ...
 
     async def delivered(self, timeout_seconds: float) -> bool:
@@ -68,7 +68,7 @@ class SteeringContext:
     """``resources`` returns those in service. ``pods`` is ``None`` where the API server is not used."""
 
     resources: Callable[[], Mapping[ResourceName, PublishedResource]]
-    node_state: NodeStateHolder
+    node: NodeStateHolder
     lists: PodResourcesLists
     pods: Pods | None
     report: SteeringReport
@@ -78,7 +78,7 @@ class SteeringContext:
     @property
     def state(self) -> NodeState:
         """What is known of the node now."""
-        return self.node_state.now
+        return self.node.now
 
     @property
     def specs(self) -> Specs:

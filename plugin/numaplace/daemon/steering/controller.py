@@ -3,7 +3,7 @@
 - **At Allocate** the set for the next admission is worked out and has left on ListAndWatch before the answer:
   the kubelet admits the next pod right after it. That takes a List sent since the kubelet's call.
 - **At rest**, when nothing has been under admission for a moment and a List shows it: pods without devices of
-  ours have come, pods have gone, devices have turned unhealthy. A List is asked for soon after an Allocate.
+  ours have come, pods have gone, devices have turned unhealthy.
 - In between nothing new is withheld; everything is exposed if the set in force is not right any more.
 
 Exposing everything is always right: it is what the kubelet has without steering. So that is the answer to
@@ -11,8 +11,8 @@ every doubt: errors, time-outs, an unknown state, a kubelet that has just starte
 has refused while something was withheld (the circuit breaker). An Allocate is never failed, and delayed by
 ``deadline_seconds`` at most.
 
-At the daemon's end nothing is sent: the kubelet takes all devices for unhealthy then, and gives none away
-until a daemon registers again, which begins with everything exposed.
+At the daemon's end nothing is sent: the kubelet takes all devices for unhealthy then. The next daemon begins
+with everything exposed.
 """
 
 from __future__ import annotations
@@ -54,21 +54,14 @@ class SteeringController:
     ) -> None:
         self._context = context
         self._settings = settings
-        self._clock = context.clock
         self._probe = KubeletProbe(kubelet, context)
         self._possible = PossibleRequests(context)
         self._quiescence = Quiescence(context)
         self._suspension = Suspension(
-            context,
-            probe=self._probe,
-            quiescence=self._quiescence,
-            checkpoint=checkpoint,
-            breaker=breaker,
+            context, probe=self._probe, quiescence=self._quiescence, checkpoint=checkpoint, breaker=breaker
         )
         self.publisher = Publisher(context)
-        self._next = NextAdmission(
-            context, probe=self._probe, requests=self._possible, publisher=self.publisher
-        )
+        self._next = NextAdmission(context, self._probe, requests=self._possible, publisher=self.publisher)
         self._wake = asyncio.Event()
         self._running = False
         self._retry_at = context.clock()
@@ -200,7 +193,7 @@ class SteeringController:
             self._expose(refused(Reason.STATE_UNKNOWN, Passing.STOPPED))
 
     def start(self) -> None:
-        """Follow Allocates from now on: somebody is there who looks at rest, too."""
+        """Follow Allocates from now on: somebody looks at rest, too."""
         self._running = True
 
     async def look(self) -> None:
@@ -229,22 +222,16 @@ class SteeringController:
                 # Another request may be next, and the set in force was not tried with it.
                 self._expose(refused(Reason.UNDER_ADMISSION))
             return
+        coming = self._possible.coming()
         seen = AtRest.now(
-            context,
-            self._quiescence,
-            model=model,
-            requests=requests,
-            settings=settings,
-            coming=self._possible.coming(),
+            context, self._quiescence, model=model, requests=requests, settings=settings, coming=coming
         )
-        if seen == self._seen or self._clock() < self._retry_at:
+        if seen == self._seen or self._context.clock() < self._retry_at:
             return
         snapshot = context.snapshot
         if snapshot is None:
             return
-        started = self._clock()
         decided = seen.decide(snapshot, context)
-        context.report.computed(decided.decision, duration_seconds=self._clock() - started)
         following, withheld = decided.decision.withheld, self.publisher.withheld
         ready = seen.may_follow(withheld, following)
         if not ready and following != withheld:
@@ -257,7 +244,7 @@ class SteeringController:
             context.report.in_force(decided.decision)
             await self._put(decided, model, requests, freed_too=seen.proved)
         except NoSetError as error:
-            self._retry_at = self._clock() + context.times.set_retry_seconds
+            self._retry_at = self._context.clock() + context.times.set_retry_seconds
             self._failed(error.reason, str(error))
 
     async def _follow(self, granted: Granted, settings: Settings, *, since_seconds: float) -> None:
@@ -278,11 +265,10 @@ class SteeringController:
         self._decided, self._requests, self._basis = decided, requests, basis
         taken = await self.publisher.change(decided.decision.withheld, freed_too=freed_too)
         if self._decided is not decided:
-            # Another decision has come meanwhile, a failure perhaps: this one says nothing of it.
-            return
+            return  # Another decision has come meanwhile, a failure perhaps.
         if not taken:
             raise NoSetError(SteeringFailure.UNDELIVERED, "the kubelet did not take a device list in time")
-        self._retry_at = self._clock()
+        self._retry_at = self._context.clock()
         self._context.report.worked()
 
     def _is_invalid(self, basis: InForce, requests: RequestsInForce) -> bool:
@@ -307,7 +293,7 @@ class SteeringController:
     def _due_seconds(self) -> Iterator[float | None]:
         """Yield when to look again though nothing has happened."""
         yield self._probe.due_seconds
-        settings, now = self._settings, self._clock()
+        settings, now = self._settings, self._context.clock()
         if settings.on:
             yield from (one for one in (*self._suspension.times(settings), self._retry_at) if one > now)
             yield None if self._suspension.off(settings) else self._quiescence.list_due_seconds

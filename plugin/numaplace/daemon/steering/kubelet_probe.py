@@ -25,7 +25,7 @@ NOT_ASKED = KnownKubelet(problem="it has not been asked for yet")
 
 _REFUSED = ("401", "403")
 
-_Compute = tuple[frozenset[int], tuple[MemoryBlock, ...]]
+_Basis = tuple[int, frozenset[int], tuple[MemoryBlock, ...], frozenset[ResourceName]]
 
 
 class KubeletSource(Protocol):
@@ -50,15 +50,15 @@ class KubeletProbe:
         self._context = context
         self._times = context.times
         self._asked_at: float | None = None
-        self._kubelets = 0
+        self._generation = 0
         self._failures = 0
-        self._model: tuple[KnownKubelet, _Compute, frozenset[ResourceName], KubeletModel] | None = None
+        self._model: tuple[_Basis, KubeletModel] | None = None
         self.known = NOT_ASKED
 
     def kubelet_lost(self) -> None:
         """Ask again: another kubelet may have started."""
         self._asked_at = None
-        self._kubelets += 1
+        self._generation += 1
         self.known = NOT_ASKED
 
     @property
@@ -81,7 +81,7 @@ class KubeletProbe:
         due = self.due_seconds
         if due is None or due > self._context.clock():
             return
-        kubelet = self._kubelets
+        generation = self._generation
         self._asked_at = self._context.clock()
         try:
             known, failures = await self._source.find(), 0
@@ -89,22 +89,22 @@ class KubeletProbe:
         except Exception as exc:  # noqa: BLE001 - whatever it is, nothing is withheld until it is known
             known, failures = KnownKubelet(problem=f"the look at it failed: {exc!r}"), self._failures + 1
             self._context.report.lookup_failed(exc)
-        if kubelet == self._kubelets:
+        if generation == self._generation:
             self.known, self._failures = known, failures
+            self._generation += 1
 
     @property
     def model(self) -> KubeletModel:
         """The kubelet by what is known now; an equal one is the same object."""
         allocatable, steerable = self._context.allocatable, frozenset(self._context.resources())
-        last = self._model
         # What is shown of devices changes with each withheld set, and is no part of the model.
-        compute = (allocatable.cpus, allocatable.memory)
-        if last is None or last[0] is not self.known or last[1:3] != (compute, steerable):
+        basis = (self._generation, allocatable.cpus, allocatable.memory, steerable)
+        if self._model is None or self._model[0] != basis:
             model = self._source.model(self.known, allocatable, steerable)
-            if last is not None and last[3] == model:
-                model = last[3]
-            last = self._model = (self.known, compute, steerable, model)
-        return last[3]
+            if self._model is not None and self._model[1] == model:
+                model = self._model[1]
+            self._model = (basis, model)
+        return self._model[1]
 
 
 class KubeletOfNode:

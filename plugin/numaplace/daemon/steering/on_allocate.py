@@ -23,7 +23,7 @@ from numaplace.steering.triggers import (
     Decided,
     GrantSeen,
     RequestsInForce,
-    grant_decision,
+    decision_on_allocate,
     possible_holdings_of,
     refused,
 )
@@ -55,8 +55,8 @@ class NextAdmission:
     def __init__(
         self,
         context: SteeringContext,
-        *,
         probe: KubeletProbe,
+        *,
         requests: PossibleRequests,
         publisher: Publisher,
     ) -> None:
@@ -96,7 +96,7 @@ class NextAdmission:
         unknown = why_unknown(snapshot, model, unlisted=unlisted, specs=specs, but=state.moving)
         choice = settings.choice
         if unknown is None:
-            decided = grant_decision(
+            decided = decision_on_allocate(
                 model, snapshot, grant, requests=requests, settings=choice, withheld=withheld
             )
         else:

@@ -12,13 +12,11 @@ from numaplace.kubelet.config.model import KnownKubelet
 from numaplace.kubelet.plugin.devicelist import DeviceList
 from numaplace.model.device import Device, natural_key
 from numaplace.model.mask import nodes_of
-from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.names import ResourceName
 from numaplace.prediction.harm import Prediction
 from numaplace.steering.decision import Refusal, RequestForecast
-from numaplace.steering.text import forecast_text, refusal_text
-
-HiddenNodes = Mapping[DeviceId, tuple[int, ...]]
-"""Device id -> the NUMA nodes that it is on and is not published with."""
+from numaplace.steering.hidden_devices import HiddenNodes
+from numaplace.steering.text import forecast_text, refusal_clause
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +72,13 @@ def steering_document(view: SteeringView) -> dict[str, Any]:
         "withheld": [
             {
                 "resource": resource,
-                "numaNodes": sorted(nodes),
+                "numaNodes": list(nodes_of(mask)),
                 "devices": [
                     {"id": id_, "numaNodes": list(of_device)}
                     for id_, of_device in view.hidden.get(resource, {}).items()
                 ],
             }
-            for resource, nodes in sorted(decision.withheld.items())
+            for resource, mask in sorted(decision.withheld.items())
         ],
         "refusals": [_refusal(one) for one in decision.refusals],
         "requestsSource": status.requests_source,
@@ -110,7 +108,7 @@ def _refusal(refusal: Refusal) -> dict[str, Any]:
     return {
         "reason": refusal.reason.value,
         "resources": sorted(refusal.resources),
-        "text": refusal_text(refusal),
+        "text": refusal_clause(refusal),
     }
 
 

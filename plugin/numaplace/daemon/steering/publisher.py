@@ -15,7 +15,8 @@ from collections.abc import Collection
 from numaplace.daemon.steering.context import SteeringContext
 from numaplace.errors import PeerError
 from numaplace.model.names import DeviceId, ResourceName
-from numaplace.steering.withheld import NOTHING, WithheldSet, first_step
+from numaplace.prediction.predict import NOTHING_WITHHELD, Withheld
+from numaplace.steering.published_topology import first_step
 
 LISTS_WITHOUT_QUESTION = 1
 
@@ -31,18 +32,18 @@ class Publisher:
         self._ended: dict[ResourceName, float] = {}
         self._used: dict[ResourceName, frozenset[DeviceId]] = {}
         self._sent_at: tuple[float, ...] = ()
-        self.withheld: WithheldSet = NOTHING
+        self.withheld: Withheld = NOTHING_WITHHELD
 
     def expose_all(self) -> None:
         """Withhold nothing, at once; the lists are on their way when this returns, not yet delivered."""
         self._changes += 1
-        self._publish(NOTHING)
+        self._publish(NOTHING_WITHHELD)
 
     def devices_changed(self) -> None:
         """Note that a resource has just sent a list of its own, with other devices."""
         self._sent_at = (*self._recent(), self._clock())
 
-    async def change(self, following: WithheldSet, *, freed_too: bool = True) -> bool:
+    async def change(self, following: Withheld, *, freed_too: bool = True) -> bool:
         """Go over to another set; False if the kubelet has not taken in a list in time.
 
         Not ``freed_too``: devices that have become free since the last list show their topology still, for a
@@ -73,17 +74,17 @@ class Publisher:
         since = self._clock() - self._times.blame_seconds
         return any(one in self.withheld or self._ended.get(one, since) > since for one in resources)
 
-    def _publish(self, withheld: WithheldSet) -> None:
+    def _publish(self, withheld: Withheld) -> None:
         for resource in self.withheld.keys() - withheld.keys():
             self._ended[resource] = self._clock()
         self.withheld = withheld
         for resource, published in self._context.resources().items():
-            nodes = withheld.get(resource, frozenset())
+            mask = withheld.get(resource, 0)
             used: frozenset[DeviceId] = frozenset()
-            if nodes:
+            if mask:
                 used = self._context.in_use(resource).union(self._used.get(resource, ()))
             self._used[resource] = used
-            if published.publish(nodes, in_use=used):
+            if published.publish(mask, in_use=used):
                 self._context.report.list_sent(resource)
                 self.devices_changed()
 

@@ -64,7 +64,7 @@ class SteeringReport:
         if passing or under_way or Reason.FAILED in reasons or reasons == self._reasons:
             return
         self._reasons = reasons
-        named = {resource: sorted(nodes) for resource, nodes in decision.withheld.items()}
+        named = {resource: nodes_of(mask) for resource, mask in decision.withheld.items()}
         self._log.info("steering", withheld=named, why=[refusal_text(one) for one in lasting])
 
     def list_sent(self, resource: ResourceName) -> None:

@@ -25,7 +25,7 @@ class PossibleRequests:
 
     def pods_changed(self) -> bool:
         """Note that the API server has announced a pod, or that one has ended; return whether one has."""
-        return self._context.node_state.announced(self._context.specs)
+        return self._context.node.announced(self._context.specs)
 
     def coming(self) -> tuple[Pod, ...]:
         """Return the pods that the kubelet may be about to admit, as far as the API server shows."""

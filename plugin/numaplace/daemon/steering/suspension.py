@@ -110,7 +110,7 @@ class Suspension:
     async def read(self) -> None:
         """Have the kubelet's checkpoint read, if it has written another one."""
         if await self._checkpoint.refresh():
-            self._context.node_state.written(self._checkpoint.devices)
+            self._context.node.written(self._checkpoint.devices)
 
     def update(self, settings: Settings) -> Decided | None:
         """Let go of the hold after a kubelet's start, if it is over; return ``why``."""
@@ -130,7 +130,7 @@ class Suspension:
 
     def off(self, settings: Settings) -> Decided | None:
         """Return the decision to withhold nothing on a node like this, whatever its pods hold, if so."""
-        if self._probe.known is NOT_ASKED:
+        if self._probe.known == NOT_ASKED:
             # Another kubelet has started while the one before it was asked: that says nothing of this node.
             return refused(Reason.KUBELET_STARTED)
         if self._context.state.observation is None:

@@ -130,7 +130,7 @@ def judged(facts: Facts) -> Finding | None:
 def _changed(file: str) -> Finding:
     return Finding(
         Level.WARNING,
-        f"steering does not go by {file}, which was changed after the kubelet's start",
+        f"steering ignores {file}, which was changed after the kubelet's start",
         "see the check kubelet-config",
         "restart the kubelet, and then the pod that the file is mounted in",
     )

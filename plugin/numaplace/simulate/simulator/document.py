@@ -72,7 +72,7 @@ def _steered(steered: Steered) -> dict[str, Any]:
     decision, stock = steered.decision, steered.stock
     return {
         "container": steered.container or None,
-        "withheld": {resource: sorted(nodes) for resource, nodes in decision.withheld.items()},
+        "withheld": {resource: list(nodes_of(mask)) for resource, mask in decision.withheld.items()},
         "reasons": [
             {
                 "reason": str(one.reason),

@@ -17,13 +17,11 @@ from numaplace.managers.memory.requests import container_requests, pod_requests
 from numaplace.managers.pod import Amounts, Pod
 from numaplace.model.mask import nodes_of, width
 from numaplace.model.names import CPU, ResourceName
+from numaplace.prediction.predict import Withheld
 from numaplace.simulate.scenario.records import Create, Enforcement, Scenario
 from numaplace.simulate.simulator.enforcement import plugin_options
 from numaplace.simulate.simulator.results import Created, NodeUse
 from numaplace.simulate.simulator.run import Simulator
-
-Withheld = Mapping[ResourceName, frozenset[int]]
-"""NUMA nodes whose free devices are published without topology, by resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +190,7 @@ def _decision(
             merged=candidate,
             chosen=chosen,
             lost_by=lost_by,
-            withheld=frozenset(
-                name for name, nodes in withheld.items() if name in cared and nodes & set(nodes_of(mask))
-            ),
+            withheld=frozenset(name for name, hidden in withheld.items() if name in cared and hidden & mask),
         )
 
     return DecisionView(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from numaplace.engine.hint import Hint
@@ -18,6 +17,7 @@ from numaplace.managers.pod import Container, Pod
 from numaplace.model.device import Device
 from numaplace.model.names import CPU, DeviceId, ResourceName
 from numaplace.model.podresources import MemoryBlock
+from numaplace.prediction.predict import NOTHING_WITHHELD, Withheld
 from numaplace.simulate.scenario.records import Health
 from numaplace.simulate.simulator.managers import Managers
 from numaplace.simulate.simulator.results import HeldDevices, NodeUse
@@ -48,7 +48,7 @@ class SimulatedNode:
         self.devices = DeviceManager()
         self.cpu_policy, self.memory_policy = managers.cpu, managers.memory
         self._hardware: dict[ResourceName, dict[DeviceId, Device]] = {}
-        self._withheld: Mapping[ResourceName, AbstractSet[int]] = {}
+        self._withheld = NOTHING_WITHHELD
         for resource in sorted(devices):
             self._hardware[resource] = {device.id: device for device in devices[resource]}
             self.devices.publish(resource, devices[resource])
@@ -75,7 +75,7 @@ class SimulatedNode:
         }
         self._publish(change.resource)
 
-    def publish(self, withheld: Mapping[ResourceName, AbstractSet[int]]) -> None:
+    def publish(self, withheld: Withheld) -> None:
         """Publish the free devices on these NUMA nodes without topology, all others with theirs."""
         concerned = self._withheld.keys() | withheld.keys()
         self._withheld = withheld
@@ -87,7 +87,7 @@ class SimulatedNode:
         nodes = published(
             devices,
             in_use=self.devices.in_use(resource),
-            withheld=self._withheld.get(resource, frozenset()),
+            withheld=self._withheld.get(resource, 0),
         )
         self.devices.publish(
             resource,

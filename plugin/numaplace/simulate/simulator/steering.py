@@ -1,4 +1,4 @@
-"""The plugin's part under a stock Topology Manager: before a pod is admitted it requests what it publishes.
+"""The plugin's part under a stock Topology Manager: before a pod is admitted it shapes what it publishes.
 
 What the daemon would rebuild from the PodResources API is taken from the managers' states here: exact, and
 in time. Under scope ``container`` the set is renewed before each container is looked at, under scope ``pod``

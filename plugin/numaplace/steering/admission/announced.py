@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
 from numaplace.managers.pod import Pod
-from numaplace.model.mask import mask_of
 from numaplace.model.names import ResourceName
 from numaplace.prediction.demand import demand_of
 from numaplace.prediction.forecast import Budget, Forecast, OutOfBudgetError
 from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.pod_request import managed_part, request_of
+from numaplace.prediction.predict import Withheld
 from numaplace.prediction.request import Request, is_compute
 from numaplace.prediction.state import SteeringState
 from numaplace.steering.admission.init_containers import tied_in
 from numaplace.steering.choose import MAX_PREDICTIONS
-from numaplace.steering.withheld import WithheldSet
 
 
 def invalidates(
@@ -25,7 +24,7 @@ def invalidates(
     state: SteeringState,
     *,
     requests: Iterable[Request],
-    withheld: WithheldSet,
+    withheld: Withheld,
 ) -> bool:
     """Return whether a pod comes that the set was not tried with and is wrong for, or that takes room unseen.
 
@@ -55,9 +54,8 @@ def _takes_unseen(
     return not steerable & unit.total.keys() and bool(named & unit.total.keys())
 
 
-def _is_harmed(unit: Request, node: KubeletModel, state: SteeringState, withheld: WithheldSet) -> bool:
-    masks = {resource: mask_of(nodes) for resource, nodes in withheld.items()}
-    if not masks.keys() & unit.total.keys():
+def _is_harmed(unit: Request, node: KubeletModel, state: SteeringState, withheld: Withheld) -> bool:
+    if not withheld.keys() & unit.total.keys():
         return False
     if any(not is_compute(name) and name not in state.devices for name in unit.total):
         # Of a plugin that has registered since: where its devices are is not known.
@@ -65,6 +63,6 @@ def _is_harmed(unit: Request, node: KubeletModel, state: SteeringState, withheld
     forecast = Forecast(node, state, strategic=node.options, budget=Budget(MAX_PREDICTIONS))
     demand = demand_of(unit, node.scope)
     try:
-        return forecast.worse(demand, masks) is not None
+        return forecast.worse(demand, withheld) is not None
     except OutOfBudgetError:
         return True

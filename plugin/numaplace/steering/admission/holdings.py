@@ -20,15 +20,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from numaplace.managers.admission import Scope
-from numaplace.model.mask import mask_of, nodes_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import ContainerUse, PodUse, ids_by_resource
 from numaplace.prediction.model import KubeletModel
+from numaplace.prediction.predict import Withheld
 from numaplace.prediction.request import Request, is_compute
 from numaplace.prediction.state import SteeringState
 from numaplace.state.admission import has_resource, is_done, last_touched
 from numaplace.state.snapshot import Snapshot
-from numaplace.steering.admission.next_states import completions
+from numaplace.steering.admission.next_states import next_states
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def states_to_come(
     states: list[SteeringState] = []
     for reading in found:
         if reading.mask:
-            after = completions(node, state, reading.held, mask=reading.mask, requests=requests)
+            after = next_states(node, state, reading.held, mask=reading.mask, requests=requests)
             states.extend(one for one in after if one not in states)
     unsettled = 0
     if not states:
@@ -145,10 +145,10 @@ def kept_nodes(
     found: Sequence[PossibleHoldings],
     *,
     requests: Sequence[Request],
-    withheld: Mapping[ResourceName, AbstractSet[int]],
+    withheld: Withheld,
     certain: bool,
     later: Mapping[ResourceName, int] | None = None,
-) -> dict[ResourceName, frozenset[int]]:
+) -> dict[ResourceName, int]:
     """Return the NUMA nodes that stay exposed for what the container, or one after it, may still ask for.
 
     ``requests`` are those that may be under admission; ``certain``: there are no others. If not, whatever is
@@ -171,9 +171,9 @@ def kept_nodes(
             if resource in missing:
                 kept[resource] = kept.get(resource, 0) | reading.mask
             elif not certain and resource not in held:
-                exposed = reading.mask & ~mask_of(withheld.get(resource, frozenset()))
+                exposed = reading.mask & ~withheld.get(resource, 0)
                 kept[resource] = kept.get(resource, 0) | exposed
-    return {resource: frozenset(nodes_of(mask)) for resource, mask in kept.items() if mask}
+    return {resource: mask for resource, mask in kept.items() if mask}
 
 
 def _more(reading: PossibleHoldings, asked: Mapping[ResourceName, int]) -> set[ResourceName]:

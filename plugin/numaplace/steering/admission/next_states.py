@@ -22,7 +22,7 @@ from numaplace.prediction.state import DeviceGroup, DeviceGroups, SteeringState
 ADMITTED_UID = PodUid("numaplace.under-admission")
 
 
-def completions(
+def next_states(
     node: KubeletModel,
     state: SteeringState,
     held: Mapping[ResourceName, int],

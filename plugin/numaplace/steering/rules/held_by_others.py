@@ -16,7 +16,7 @@ Kind = AbstractSet[tuple[ResourceName, int]]
 """What a unit of admission asks for: (resource, amount)."""
 
 
-def held_by_strangers(
+def held_by_others(
     snapshot: Snapshot, known: AbstractSet[Kind], scope: Scope
 ) -> Mapping[tuple[ResourceName, int], int]:
     """Return by resource and NUMA node what units hold that are none of the ``known`` ones.

@@ -29,7 +29,7 @@ from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.preferred_masks import PreferredMasks
 from numaplace.prediction.request import Request, is_compute
 from numaplace.prediction.state import SteeringState
-from numaplace.steering.rules.held_by_others import held_by_strangers
+from numaplace.steering.rules.held_by_others import held_by_others
 
 Counts = Mapping[ResourceName, int]
 """Devices, whole CPUs and bytes, of what a manager counts by NUMA node; all above 0."""
@@ -55,14 +55,14 @@ class InterchangeableRequests:
     """Compares the requests that may arrive, in one state."""
 
     def __init__(
-        self, node: KubeletModel, state: SteeringState, tables: PreferredMasks, requests: Sequence[Request]
+        self, node: KubeletModel, state: SteeringState, preferred: PreferredMasks, requests: Sequence[Request]
     ) -> None:
         self._node = node
         self._state = state
-        self._tables = tables
+        self._preferred = preferred
         self._allocatable: dict[tuple[ResourceName, int], int] = {}
         self._pods = [_Pod(one, tuple(self._units(one))) for one in dict.fromkeys(requests)]
-        self._of_strangers: Mapping[tuple[ResourceName, int], int] | None = None
+        self._of_others: Mapping[tuple[ResourceName, int], int] | None = None
 
     def clash(self, demands: Sequence[Demand]) -> tuple[Request, Request] | None:
         """Return two requests that are not as good as one, of those that compete with ``demands``; else None.
@@ -157,7 +157,7 @@ class InterchangeableRequests:
             return all(width(group.mask) == 1 for group in self._state.devices[resource])
         if resource == CPU:
             return not self._shares_sockets()
-        return all(self._tables.is_open(1 << node) for node in self._node.topology.nodes)
+        return all(self._preferred.is_open(1 << node) for node in self._node.topology.nodes)
 
     def _shares_sockets(self) -> bool:
         """Return whether CPUs of one NUMA node serve pods of another (``align-by-socket``)."""
@@ -174,26 +174,24 @@ class InterchangeableRequests:
 
     def _left(self, resource: ResourceName, node: int) -> int:
         """Return what pods of the known requests may have of a NUMA node: what no others hold."""
-        if self._of_strangers is None:
+        if self._of_others is None:
             known = {frozenset(unit.items()) for pod in self._pods for unit in pod.units}
             snapshot = self._state.snapshot
-            self._of_strangers = (
-                {} if snapshot is None else held_by_strangers(snapshot, known, self._node.scope)
-            )
-        return max(0, self._all(resource, node) - self._of_strangers.get((resource, node), 0))
+            self._of_others = {} if snapshot is None else held_by_others(snapshot, known, self._node.scope)
+        return max(0, self._all(resource, node) - self._of_others.get((resource, node), 0))
 
     def _all(self, resource: ResourceName, node: int) -> int:
         key = (resource, node)
         if key not in self._allocatable:
-            self._allocatable[key] = self._tables.use(resource, 1 << node)[0]
+            self._allocatable[key] = self._preferred.use(resource, 1 << node)[0]
         return self._allocatable[key]
 
     def _free(self, resource: ResourceName, node: int) -> int:
         if resource == CPU:
-            return self._tables.free_cpus(1 << node)
+            return self._preferred.free_cpus(1 << node)
         if is_compute(resource):
-            return self._tables.free_bytes(resource, 1 << node)
-        allocatable, allocated = self._tables.use(resource, 1 << node)
+            return self._preferred.free_bytes(resource, 1 << node)
+        allocatable, allocated = self._preferred.use(resource, 1 << node)
         return allocatable - allocated
 
     def _on_one_node(self, pod: _Pod) -> int:
