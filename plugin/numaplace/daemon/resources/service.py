@@ -96,6 +96,7 @@ class ResourceService:
         self._answered: tuple[frozenset[DeviceId], float] = (frozenset(), 0.0)
         self._index = index_devices(())
         self._told: frozenset[LeftOut | str] = frozenset()
+        self._looked = False
 
     @property
     def resource(self) -> ResourceName:
@@ -208,7 +209,9 @@ class ResourceService:
         in_use = frozenset(self._inventory.tracked) if used is None else used
         change = self._inventory.update(scan, in_use=in_use, now_seconds=self._clock())
         self._inventory = change.inventory
-        if change.changed:
+        first, self._looked = not self._looked, True
+        if first or change.changed:
+            # The first look in any case: a source of this resource before a reload may have left devices.
             devices = change.inventory.devices
             self._index = index_devices(devices)
             self._keeper.set_devices(self._resource, devices)
