@@ -24,7 +24,7 @@ class Plugin:
         self.told: list[tuple[str, bool, str]] = []
         self.errors: list[tuple[str, Exception]] = []
         self.watch = SocketWatch(directory, poll_seconds=0.05, on_degraded=pytest.fail)
-        options = {"times": QUICK, "jitter": lambda: 0.0, **options}
+        options = {"times": QUICK, "chance": lambda: 0.0, **options}
         self.registrar = Registrar(
             self.handler,
             self.watch,

@@ -17,7 +17,7 @@ from numaplace.daemon.resources.service import ResourceService
 from numaplace.daemon.runtime.http import Pages, serve_http
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.runtime.supervise import supervise
-from numaplace.daemon.runtime.trouble_log import OutageLog
+from numaplace.daemon.runtime.trouble_log import TroubleLog
 from numaplace.daemon.steering.build import make_steerer
 from numaplace.daemon.steering.page import steering_document, steering_view
 from numaplace.daemon.steering.settings import steer_settings
@@ -32,6 +32,10 @@ from numaplace.kubelet.sockets import SocketIdentity
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.steering.text import steered_text
+
+OUTAGE = "PodResources List fails; decisions use the last known state"
+OUTAGE_QUIET_SECONDS = 60.0
+"""A List that fails now and then (the kubelet's rate limit) gets one line in this time."""
 
 
 class Node:
@@ -62,7 +66,9 @@ class Node:
         self._serving = False
         self._keeper = NodeState(read_topology(config.host.sysfs), clock=clock)
         self._kubelet: SocketIdentity | None = None
-        self._outage = OutageLog(log=log, clock=clock)
+        self._outage = TroubleLog(
+            log, OUTAGE, over="PodResources answers again", clock=clock, quiet_seconds=OUTAGE_QUIET_SECONDS
+        )
         self._watch = SocketWatch(config.kubelet.device_plugin_directory, on_degraded=self._inotify_degraded)
         self._pod_resources = connect(
             f"unix:{config.kubelet.pod_resources_socket}", observe=self._pod_resources_called
@@ -237,7 +243,11 @@ class Node:
 
     def _pod_resources_called(self, method: str, code: str) -> None:
         self._metrics.podresources_call(method, code)
-        self._outage.called(method, code)
+        if method == "List":
+            if code == "OK":
+                self._outage.ended()
+            else:
+                self._outage.happened(code=code)
 
     def _inotify_degraded(self, reason: str) -> None:
         self._metrics.set_inotify(available=False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from numaplace.daemon.resources.service import ResourceService
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.runtime.supervise import supervise
+from numaplace.daemon.runtime.trouble_log import TroubleLog
 from numaplace.errors import PeerError
 from numaplace.kubelet.plugin.registration import Registrar
 from numaplace.kubelet.plugin.watch import SocketWatch
@@ -49,7 +51,7 @@ class RunningResource:
         self._on_accepted = on_accepted
         self._metrics = metrics
         self._log = log
-        self._last_failure = ""
+        self._refused = TroubleLog(log, "registration failed, will retry", clock=time.monotonic)
         self._registrar = Registrar(service, watch, on_registered=self._registered, on_error=self._caught)
         self._looked = asyncio.Event()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
@@ -107,13 +109,12 @@ class RunningResource:
         result = RegistrationResult.ACCEPTED if accepted else RegistrationResult.FAILED
         self._metrics.registration(resource, result=result)
         if accepted:
-            self._last_failure = ""
+            self._refused.ended()
             self._log.info("registered", resource=resource, endpoint=detail)
             self._on_accepted()
-        elif (failure := _SOCKET_TOKEN.sub("", detail)) != self._last_failure:
+        else:
             # The same failure again, but for the socket's name, is no news.
-            self._last_failure = failure
-            self._log.warning("registration failed; trying on", resource=resource, reason=detail)
+            self._refused.happened(_SOCKET_TOKEN.sub("", detail), resource=resource, reason=detail)
 
     def _caught(self, rpc: str, error: Exception) -> None:
         """Count and log what the RPC edge has caught."""
