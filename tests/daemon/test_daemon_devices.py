@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +215,18 @@ async def test_devices_appear_at_the_kubelet_when_the_host_gets_them(site: Site)
     async with site.serving(rescanInterval="1s"):
         site.host.gpu("nvidia", "0000:99:00.0", numa=1)
         await site.kubelet.wait_until(lambda: len(site.kubelet.allocatable(GPU)) == SIZES[GPU] + 1)
+
+
+def inotify_instances() -> int:
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+    return links.count("anon_inode:inotify")
+
+
+async def test_one_inotify_instance_serves_all_resources(site: Site) -> None:
+    """A node has 128 of them for all processes of a user."""
+    before = inotify_instances()
+    async with site.serving():
+        assert inotify_instances() == before + 1

@@ -25,6 +25,7 @@ from numaplace.daemon.steering.status import SteeringStatus
 from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.devices.host import read_topology
 from numaplace.devices.scan import Source
+from numaplace.kubelet.directories import DirectoryWatch
 from numaplace.kubelet.plugin.watch import SocketWatch
 from numaplace.kubelet.podresources.client import connect
 from numaplace.kubelet.podresources.poller import Observation, Poller, PollerTimes
@@ -69,7 +70,8 @@ class Node:
         self._outage = TroubleLog(
             log, OUTAGE, over="PodResources answers again", clock=clock, quiet_seconds=OUTAGE_QUIET_SECONDS
         )
-        self._watch = SocketWatch(config.kubelet.device_plugin_directory, on_degraded=self._inotify_degraded)
+        self._directories = DirectoryWatch(on_degraded=self._inotify_degraded)
+        self._watch = SocketWatch(config.kubelet.device_plugin_directory, self._directories)
         self._pod_resources = connect(
             f"unix:{config.kubelet.pod_resources_socket}", observe=self._pod_resources_called
         )
@@ -111,6 +113,7 @@ class Node:
             self._metrics.set_inotify(available=True)
             self._tell_topology()
             tasks = [
+                self._supervised("directory-watch", self._directories.run),
                 self._supervised("socket-watch", self._watch.run),
                 self._supervised("poller", self._poller.run),
                 self._supervised("steering", self._steerer.run),
@@ -175,6 +178,7 @@ class Node:
             made[name] = RunningResource(
                 service,
                 self._watch,
+                self._directories,
                 after=(*kept.values(), *made.values()),
                 interval_seconds=lambda: self._config.rescan_interval_seconds,
                 on_accepted=self._accepted,
@@ -251,7 +255,7 @@ class Node:
 
     def _inotify_degraded(self, reason: str) -> None:
         self._metrics.set_inotify(available=False)
-        self._log.warning("sockets are watched by polling only", reason=reason)
+        self._log.warning("inotify is not available; sockets and device folders are polled", reason=reason)
 
     def _tell_topology(self) -> None:
         topology = self._keeper.topology

@@ -13,6 +13,7 @@ from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.runtime.supervise import supervise
 from numaplace.daemon.runtime.trouble_log import TroubleLog
 from numaplace.errors import PeerError
+from numaplace.kubelet.directories import DirectoryWatch
 from numaplace.kubelet.plugin.registration import Registrar
 from numaplace.kubelet.plugin.watch import SocketWatch
 from numaplace.metrics.labels import FallbackReason, RegistrationResult
@@ -38,6 +39,7 @@ class RunningResource:
         self,
         service: ResourceService,
         watch: SocketWatch,
+        directories: DirectoryWatch,
         *,
         after: Sequence[RunningResource],
         interval_seconds: Callable[[], float],
@@ -46,6 +48,7 @@ class RunningResource:
         log: EventLog,
     ) -> None:
         self._service = service
+        self._directories = directories
         self._after = tuple(after)
         self._interval_seconds = interval_seconds
         self._on_accepted = on_accepted
@@ -93,7 +96,7 @@ class RunningResource:
             await self._service.rescan()
             self._looked.set()
             self._after = ()
-        await self._service.rescan_for_ever(self._interval_seconds)
+        await self._service.rescan_for_ever(self._interval_seconds, self._directories)
 
     async def _turn(self) -> None:
         with suppress(TimeoutError):

@@ -17,6 +17,7 @@ from numaplace.daemon.steering.confirmation import is_shown
 from numaplace.devices.inventory import Inventory, InventoryChange
 from numaplace.devices.scan import LeftOut, Scan, Source
 from numaplace.errors import PeerError
+from numaplace.kubelet.directories import DirectoryWatch
 from numaplace.kubelet.plugin.devicelist import DeviceList, DeviceListBroadcaster, StreamCursor
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import ContainerEdits, Device, combine
@@ -227,13 +228,18 @@ class ResourceService:
         except Exception as exc:  # noqa: BLE001 - told once, as a warning of the scan
             return Scan(failed=True, warnings=(f"the look at the host failed: {exc!r}",))
 
-    async def rescan_for_ever(self, interval_seconds: Callable[[], float]) -> None:
+    async def rescan_for_ever(
+        self, interval_seconds: Callable[[], float], directories: DirectoryWatch
+    ) -> None:
         """Look again after each interval, at file events, and soon while a change is not settled."""
-        with ChangeWatch() as changes:
+        changes = ChangeWatch(directories)
+        try:
             while True:
                 changes.follow(self._source.watch_paths)
                 await changes.wait(SETTLE_SECONDS if self._inventory.unsettled else interval_seconds())
                 await self.rescan()
+        finally:
+            changes.follow(())
 
     def _tell(self, scan: Scan, change: InventoryChange) -> None:
         """Log what is new, each thing once, and set the gauges."""
