@@ -37,7 +37,7 @@ class _Watched:
 
 
 class DirectoryWatch:
-    """Calls back while ``run`` is running. Without inotify, ``on_degraded`` is called once, with the reason."""
+    """Calls back while ``run`` runs. Without inotify, ``on_degraded`` is called once, with the reason."""
 
     def __init__(
         self, *, on_degraded: Callable[[str], None], inotify: Callable[[], Inotify] = Inotify
