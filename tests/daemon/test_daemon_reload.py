@@ -88,7 +88,7 @@ async def test_nothing_is_half_applied(site: Site, monkeypatch: pytest.MonkeyPat
         def refuse(*_: Any, **__: Any) -> None:
             raise InputError("no room for the socket's name")
 
-        monkeypatch.setattr("numaplace.daemon.node.RunningResource", refuse)
+        monkeypatch.setattr("numaplace.daemon.resources.in_service.RunningResource", refuse)
         with pytest.raises(InputError):
             await served.node.apply(site.config(resources=whole[1:]))
         assert site.kubelet.endpoints == before

@@ -8,8 +8,11 @@ from itertools import count
 import pytest
 from daemon_site import GPU, NODES, RecordedLog
 from numaplace.daemon.node_state import NodeState
+from numaplace.daemon.resources.context import ResourceContext, ResourceSettings
+from numaplace.daemon.resources.host_supply import HostSupply
 from numaplace.daemon.resources.service import ResourceService
 from numaplace.devices.scan import Scan
+from numaplace.kubelet.directories import DirectoryWatch
 from numaplace.kubelet.plugin.preference import fallback
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import Device
@@ -61,19 +64,19 @@ def steering():
 @pytest.fixture
 async def service(steering):
     ticks = count(1000)
-    made = ResourceService(
-        GPU,
-        Source(),
-        keeper=NodeState(NumaTopology(NODES), clock=time.monotonic),
-        decider=Decider(),
-        steering=steering,
-        settings=lambda: None,
-        metrics=Metrics(version="test", clock=time.monotonic),
-        log=RecordedLog(),
-        clock=lambda: float(next(ticks)),
+    context = ResourceContext(
+        NodeState(NumaTopology(NODES), clock=time.monotonic),
+        Decider(),
+        steering,
+        DirectoryWatch(on_degraded=pytest.fail),
+        Metrics(version="test", clock=time.monotonic),
+        RecordedLog(),
+        lambda: float(next(ticks)),
     )
-    await made.rescan()
-    return made
+    settings = ResourceSettings(None, 30.0)
+    supply = HostSupply(GPU, Source(), context, settings)
+    await supply.look()
+    return ResourceService(GPU, supply, context, settings)
 
 
 async def test_a_list_since_the_question_shows_who_asks(service, steering):

@@ -1,4 +1,4 @@
-"""A resource that is being served: its service, its registration and its rescans, under supervision."""
+"""A resource that is being served: its supply and its registration, under supervision."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from numaplace.daemon.resources.service import ResourceService
+from numaplace.daemon.resources.supply import Supply
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.runtime.supervise import supervise
 from numaplace.daemon.runtime.trouble_log import TroubleLog
 from numaplace.errors import PeerError
-from numaplace.kubelet.directories import DirectoryWatch
 from numaplace.kubelet.plugin.registration import Registrar
 from numaplace.kubelet.plugin.watch import SocketWatch
 from numaplace.metrics.labels import FallbackReason, RegistrationResult
 from numaplace.metrics.metrics import Metrics
+from numaplace.model.device import Device
 from numaplace.model.names import ResourceName
 
 TURN_SECONDS = 5.0
@@ -38,19 +39,17 @@ class RunningResource:
     def __init__(
         self,
         service: ResourceService,
+        supply: Supply,
         watch: SocketWatch,
-        directories: DirectoryWatch,
         *,
         after: Sequence[RunningResource],
-        interval_seconds: Callable[[], float],
         on_accepted: Callable[[], None],
         metrics: Metrics,
         log: EventLog,
     ) -> None:
         self._service = service
-        self._directories = directories
+        self._supply = supply
         self._after = tuple(after)
-        self._interval_seconds = interval_seconds
         self._on_accepted = on_accepted
         self._metrics = metrics
         self._log = log
@@ -63,6 +62,11 @@ class RunningResource:
     def service(self) -> ResourceService:
         """What is served."""
         return self._service
+
+    @property
+    def supply(self) -> Supply:
+        """Where its devices come from."""
+        return self._supply
 
     @property
     def registered(self) -> bool:
@@ -93,10 +97,12 @@ class RunningResource:
     async def _look(self) -> None:
         if not self._looked.is_set():
             await self._turn()
-            await self._service.rescan()
-            self._looked.set()
             self._after = ()
-        await self._service.rescan_for_ever(self._interval_seconds, self._directories)
+        await self._supply.run(self._put)
+
+    def _put(self, devices: tuple[Device, ...]) -> None:
+        self._service.put(devices)
+        self._looked.set()
 
     async def _turn(self) -> None:
         with suppress(TimeoutError):
@@ -126,7 +132,7 @@ class RunningResource:
         if rpc == _PREFERRED:
             self._metrics.fell_back(
                 self._service.resource,
-                strategy=self._service.strategy,
+                strategy=self._service.settings.options.strategy,
                 reason=_reason(error),
                 duration_seconds=0.0,
             )

@@ -32,7 +32,7 @@ from numaplace.errors import PeerError
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.api import deviceplugin_pb2_grpc as rpc
 from numaplace.kubelet.channel import answer_of, open_channel
-from numaplace.kubelet.plugin.render import VERSION, plugin_options
+from numaplace.kubelet.plugin.render import VERSION
 from numaplace.kubelet.plugin.server import PluginServer, socket_path
 from numaplace.kubelet.plugin.service import ErrorCallback, PluginHandler
 from numaplace.kubelet.plugin.watch import SocketWatch
@@ -41,7 +41,7 @@ from numaplace.model.names import ResourceName
 from numaplace.model.pacing import Backoff
 
 RegisteredCallback = Callable[[ResourceName, bool, str], None]
-"""Told (resource, accepted or not, detail) of every attempt to register."""
+"""Gets (resource, accepted or not, detail) of every attempt to register."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class Registrar:
             version=VERSION,
             endpoint=server.path.name,
             resource_name=self._handler.resource,
-            options=plugin_options(),
+            options=self._handler.options,
         )
         try:
             call = rpc.RegistrationStub(channel).Register(
