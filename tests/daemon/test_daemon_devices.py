@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from contextlib import suppress
@@ -205,6 +206,32 @@ async def test_a_source_that_hangs_holds_up_its_own_resource_only(
             assert GPU not in text
     finally:
         release.set()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES, errno.EIO])
+async def test_a_look_that_fails_for_a_reason_of_ours_takes_nothing_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """What cannot be read is not gone."""
+    listdir = os.listdir
+
+    def refuse(path: Any = ".") -> list[str]:
+        if "pci/devices" in str(path):
+            raise OSError(number, os.strerror(number))
+        return listdir(path)
+
+    async with site.serving(http=http_anywhere()) as served:
+        monkeypatch.setattr(os, "listdir", refuse)
+        jump(served)
+        await rescanned(served, VF, times=6)
+        assert len(site.kubelet.allocatable(VF)) == SIZES[VF]
+        assert total(await served.scrape(), "numaplace_device_scan_failed", resource=VF) == 1
+        [line] = [line for line in served.log.troubles if line.get("resource") == VF]
+        assert os.strerror(number) in line["reason"]
+        monkeypatch.setattr(os, "listdir", listdir)
+        await rescanned(served, VF)
+        assert total(await served.scrape(), "numaplace_device_scan_failed", resource=VF) == 0
+        assert served.log.events("device scan is complete again")
 
 
 async def test_a_grant_belongs_to_the_pod_of_the_preference_before_it(site: Site) -> None:
