@@ -203,7 +203,7 @@ class Site:
         async with node.running():
             if wait:
                 await self.registered(*(resource.name for resource in config.resources))
-                await until(lambda: all(one.registered for one in node._resources.values()))
+                await until(lambda: all(node.resources.registered.values()))
             yield Served(node, metrics, log)
 
     async def registered(self, *resources: ResourceName) -> None:

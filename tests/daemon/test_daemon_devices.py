@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,14 @@ WIDGET = "example.com/widget"
 
 async def rescanned(served: Served, resource: str, times: int = 1) -> None:
     for _ in range(times):
-        await served.node._resources[resource]._service.rescan()
+        await served.node.resources[resource].supply.look()
+
+
+def jump(served: Served) -> None:
+    """Let each look of the VFs come 20 s after the one before."""
+    supply = served.node.resources[VF].supply
+    clock = iter(range(10**9, 2 * 10**9, 20))
+    supply._context = replace(supply._context, clock=lambda: float(next(clock)))
 
 
 def write(file: Path, text: str | None) -> None:
@@ -68,8 +79,7 @@ async def test_a_device_in_use_outlives_a_rescan_that_cannot_see_it(site: Site) 
         free = next(one for one in sorted(site.kubelet.allocatable(VF)) if one != held)
         site.host.remove(held)
         site.host.remove(free)
-        clock = iter(range(100, 2000, 20))
-        served.node._resources[VF]._service._clock = lambda: float(next(clock))
+        jump(served)
         await rescanned(served, VF, times=6)
         await site.kubelet.wait_until(lambda: free not in site.kubelet._node.devices.published(VF))
         assert held in site.kubelet.allocatable(VF)
@@ -80,10 +90,9 @@ async def test_allocate_answers_for_a_vanished_device_and_refuses_a_stranger(sit
     async with site.serving() as served, site.plugin(VF) as stub:
         gone = min(site.kubelet.allocatable(VF))
         site.host.remove(gone)
-        clock = iter(range(100, 2000, 20))
-        served.node._resources[VF]._service._clock = lambda: float(next(clock))
+        jump(served)
         await rescanned(served, VF, times=6)
-        assert gone not in {one.id for one in served.node._resources[VF]._service.devices().devices}
+        await site.kubelet.wait_until(lambda: gone not in site.kubelet._node.devices.published(VF))
         reply = await stub.Allocate(request_of(gone), timeout=10)
         assert reply.container_responses[0].envs["PCIDEVICE_INTEL_COM_VF"] == gone
         with pytest.raises(aio.AioRpcError, match=r"unknown device ids: 0000:ff:1f\.7") as refused:
@@ -171,7 +180,7 @@ async def test_a_source_that_raises_is_told_once_and_harms_nobody(site: Site, od
         await until(lambda: len(served.log.events("registered")) == 2)
         await rescanned(served, VF, times=3)
         [line] = [line for line in served.log.troubles if line.get("resource") == VF]
-        assert "a bug" in line["warning"]
+        assert str(line["exc"]) == "a bug", "with its traceback"
         await site.admit("p", {GPU: 1})
 
 
@@ -199,6 +208,32 @@ async def test_a_source_that_hangs_holds_up_its_own_resource_only(
         release.set()
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES, errno.EIO])
+async def test_a_look_that_fails_for_a_reason_of_ours_takes_nothing_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """What cannot be read is not gone."""
+    listdir = os.listdir
+
+    def refuse(path: Any = ".") -> list[str]:
+        if "pci/devices" in str(path):
+            raise OSError(number, os.strerror(number))
+        return listdir(path)
+
+    async with site.serving(http=http_anywhere()) as served:
+        monkeypatch.setattr(os, "listdir", refuse)
+        jump(served)
+        await rescanned(served, VF, times=6)
+        assert len(site.kubelet.allocatable(VF)) == SIZES[VF]
+        assert total(await served.scrape(), "numaplace_device_scan_failed", resource=VF) == 1
+        [line] = [line for line in served.log.troubles if line.get("resource") == VF]
+        assert os.strerror(number) in line["reason"]
+        monkeypatch.setattr(os, "listdir", listdir)
+        await rescanned(served, VF)
+        assert total(await served.scrape(), "numaplace_device_scan_failed", resource=VF) == 0
+        assert served.log.events("device scan is complete again")
+
+
 async def test_a_pod_that_gets_all_that_is_left_is_counted(site: Site) -> None:
     """It is not asked about."""
     async with site.serving(http=http_anywhere()) as served:
@@ -212,3 +247,18 @@ async def test_devices_appear_at_the_kubelet_when_the_host_gets_them(site: Site)
     async with site.serving(rescanInterval="1s"):
         site.host.gpu("nvidia", "0000:99:00.0", numa=1)
         await site.kubelet.wait_until(lambda: len(site.kubelet.allocatable(GPU)) == SIZES[GPU] + 1)
+
+
+def inotify_instances() -> int:
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+    return links.count("anon_inode:inotify")
+
+
+async def test_one_inotify_instance_serves_all_resources(site: Site) -> None:
+    """A node has 128 of them for all processes of a user."""
+    before = inotify_instances()
+    async with site.serving():
+        assert inotify_instances() == before + 1

@@ -74,7 +74,7 @@ async def test_ready_only_while_the_kubelet_knows_all_resources(site: Site) -> N
         await until(lambda: served.node._poller.latest)
         assert await served.page("/readyz") == (200, "ready\n")
         await site.kubelet.stop()
-        await until(lambda: not any(one.registered for one in served.node._resources.values()))
+        await until(lambda: not any(served.node.resources.registered.values()))
         status, text = await served.page("/readyz")
         assert status == 503
         assert VF in text
