@@ -26,7 +26,7 @@ from numaplace.config.load import Loaded, load_config
 from numaplace.config.schema import Config
 from numaplace.daemon.node import Node
 from numaplace.daemon.node_state import NodeState
-from numaplace.daemon.resources.service import ResourceService
+from numaplace.daemon.resources.published import PublishedTopology
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.steering.controller import SteeringController
 from numaplace.daemon.steering.publisher import Publisher
@@ -145,12 +145,12 @@ class Served:
     def exposure(self) -> Publisher:
         return self.steerer.publisher
 
-    def service(self, resource: str) -> ResourceService:
+    def service(self, resource: str) -> PublishedTopology:
         return self.node._services()[ResourceName(resource)]
 
     @property
     def registered(self) -> bool:
-        return any(one.registered for one in self.node._resources.values())
+        return any(self.node.resources.registered.values())
 
     def knows(self, pod: str) -> bool:
         """Whether the API server has told of the pod."""
@@ -181,7 +181,7 @@ class Served:
         """Look at the host so often, with time between that makes a change believed."""
         for _ in range(times):
             self.clock.skip(SCAN_PAUSE_SECONDS)
-            await self.service(resource).rescan()
+            await self.node.resources[ResourceName(resource)].supply.look()
 
     async def listed(self, times: int) -> None:
         """Wait for so many Lists from now on; the first one may have been sent before."""
@@ -293,7 +293,7 @@ class Site:
         async with node.running():
             if wait:
                 await self.registered(*(resource.name for resource in config.resources))
-                await until(lambda: len(log.events("registered")) >= len(config.resources))
+                await until(lambda: all(node.resources.registered.values()))
             yield Served(node, metrics, log, clock)
 
     async def registered(self, *resources: ResourceName) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from daemon_site import GPU, VF, RecordedLog, until
+from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.steering.context import SteeringContext
 from numaplace.daemon.steering.publisher import Publisher
 from numaplace.daemon.steering.report import SteeringReport
@@ -14,6 +15,7 @@ from numaplace.model.device import Device
 from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, DeviceBlock
+from numaplace.model.topology import NumaTopology
 from numaplace.steering.published_topology import is_reported
 from steering_site import hidden, placed, reasons, steered, steering_site
 
@@ -41,13 +43,6 @@ class Kubelet:
 
     def resource(self, name):
         return Resource(self, name)
-
-    @property
-    def now(self):
-        return self
-
-    def in_use(self, resource):
-        return frozenset()
 
     async def live_allocatable(self, *, timeout_seconds):
         self.asked += 1
@@ -84,7 +79,8 @@ def clock():
 def made(clock, kubelet, *names):
     resources = {name: kubelet.resource(name) for name in names}
     report = SteeringReport(RecordedLog(), Metrics(version="test", clock=clock).steering)
-    return Publisher(SteeringContext(lambda: resources, kubelet, kubelet, None, report, clock, TIMES))
+    state = NodeStateHolder(NumaTopology((0, 1)), clock=clock)
+    return Publisher(SteeringContext(lambda: resources, state, kubelet, None, report, clock, TIMES))
 
 
 async def test_one_list_is_not_asked_for(clock):

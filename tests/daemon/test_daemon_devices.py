@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +166,7 @@ async def test_a_source_that_raises_is_told_once_and_harms_nobody(site: Site, od
         await until(lambda: len(served.log.events("registered")) == 2)
         await served.rescan(VF, times=3)
         [line] = [line for line in served.log.troubles if line.get("resource") == VF]
-        assert "a bug" in line["warning"]
+        assert str(line["exc"]) == "a bug", "with its traceback"
         await site.admit("p", {GPU: 1})
 
 
@@ -191,6 +194,31 @@ async def test_a_source_that_hangs_holds_up_its_own_resource_only(
         release.set()
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES, errno.EIO])
+async def test_a_look_that_fails_for_a_reason_of_ours_takes_nothing_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """What cannot be read is not gone."""
+    listdir = os.listdir
+
+    def refuse(path: Any = ".") -> list[str]:
+        if "pci/devices" in str(path):
+            raise OSError(number, os.strerror(number))
+        return listdir(path)
+
+    async with site.serving(http=http_anywhere()) as served:
+        monkeypatch.setattr(os, "listdir", refuse)
+        await served.rescan(VF, times=6)
+        assert len(site.kubelet.allocatable(VF)) == SIZES[VF]
+        assert total(await served.scrape(), "numaplace_device_scan_failed", resource=VF) == 1
+        [line] = [line for line in served.log.troubles if line.get("resource") == VF]
+        assert os.strerror(number) in line["reason"]
+        monkeypatch.setattr(os, "listdir", listdir)
+        await served.rescan(VF, times=1)
+        assert total(await served.scrape(), "numaplace_device_scan_failed", resource=VF) == 0
+        assert served.log.events("device scan is complete again")
+
+
 async def test_a_pod_that_gets_all_that_is_left_is_counted(site: Site) -> None:
     """It is not asked about."""
     async with site.serving(http=http_anywhere()) as served:
@@ -204,3 +232,18 @@ async def test_devices_appear_at_the_kubelet_when_the_host_gets_them(site: Site)
     async with site.serving(rescanInterval="1s"):
         site.host.gpu("nvidia", "0000:99:00.0", numa=1)
         await site.kubelet.wait_until(lambda: len(site.kubelet.allocatable(GPU)) == SIZES[GPU] + 1)
+
+
+def inotify_instances() -> int:
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+    return links.count("anon_inode:inotify")
+
+
+async def test_one_inotify_instance_serves_all_resources(site: Site) -> None:
+    """A node has 128 of them for all processes of a user."""
+    before = inotify_instances()
+    async with site.serving():
+        assert inotify_instances() == before + 1

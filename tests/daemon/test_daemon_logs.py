@@ -10,8 +10,9 @@ import time
 from typing import Any
 
 import pytest
+from daemon_site import RecordedLog
 from numaplace.daemon.runtime.logs import EventLog, ThreadedHandler, logging_to
-from numaplace.daemon.runtime.trouble_log import QUIET_SECONDS, OutageLog
+from numaplace.daemon.runtime.trouble_log import TroubleLog
 
 
 @pytest.fixture
@@ -85,15 +86,53 @@ def test_a_log_that_is_gone_is_no_error() -> None:
         log.info("nobody reads this")
 
 
-def test_an_outage_is_told_once_and_so_is_its_end(stream: io.StringIO) -> None:
-    now = 0.0
-    with logging_to(stream) as log:
-        outage = OutageLog(log=log, clock=lambda: now)
-        for code in ("OK", "UNAVAILABLE", "UNAVAILABLE", "OK", "OK"):
-            outage.called("List", code)
-        outage.called("Get", "UNIMPLEMENTED")
-        for code in ("RESOURCE_EXHAUSTED", "OK") * 20:
-            outage.called("List", code)
-        now = QUIET_SECONDS
-        outage.called("List", "UNAVAILABLE")
-    assert [line["level"] for line in lines(stream)] == ["warning", "info", "warning"]
+class Trouble:
+    """A log of one trouble, with a clock to be set."""
+
+    def __init__(self, **options: float) -> None:
+        self.log = RecordedLog()
+        self.now = 0.0
+        self.trouble = TroubleLog(self.log, "bad", over="good", clock=lambda: self.now, **options)
+
+    @property
+    def logged(self) -> list[str]:
+        return [line["event"] for line in self.log.lines]
+
+
+def test_a_trouble_is_logged_once_and_so_is_its_end() -> None:
+    seen = Trouble()
+    seen.trouble.ended()
+    for _ in range(3):
+        seen.trouble.happened("this")
+        seen.now += 1000.0
+    seen.trouble.happened("that")
+    for _ in range(2):
+        seen.trouble.ended()
+    seen.trouble.happened("that")
+    assert seen.logged == ["bad", "bad", "good", "bad"]
+
+
+def test_a_trouble_that_lasts_is_logged_again_after_a_while() -> None:
+    seen = Trouble(repeat_seconds=600.0)
+    for seconds in (0.0, 599.0, 600.0, 1199.0, 1200.0):
+        seen.now = seconds
+        seen.trouble.happened()
+    assert seen.logged == ["bad"] * 3
+
+
+def test_a_trouble_that_comes_and_goes_is_logged_now_and_then() -> None:
+    seen = Trouble(quiet_seconds=60.0)
+    for _ in range(20):
+        seen.trouble.happened()
+        seen.trouble.ended()
+    seen.now = 60.0
+    seen.trouble.happened()
+    assert seen.logged == ["bad", "good", "bad"]
+
+
+def test_a_failure_of_ours_has_its_traceback() -> None:
+    seen = Trouble()
+    seen.trouble.happened(exc=(bug := ValueError("a bug")), resource="r")
+    assert [(line["level"], line["exc"], line["resource"]) for line in seen.log.lines] == [
+        ("error", bug, "r")
+    ]

@@ -14,6 +14,7 @@ import pytest
 from daemon_site import GPU, SIZES, VF, Site, fetch, free_port, http_anywhere, samples, total, until
 from numaplace.errors import InputError
 from numaplace.kubelet.emulator import Registration
+from numaplace.model.names import ResourceName
 from numaplace.simulate.process import DaemonProcess, running_daemon
 
 PLAIN = {"weights": "cpu=0,memory=0"}
@@ -64,6 +65,20 @@ async def test_a_resource_with_other_selectors_is_made_anew(site: Site) -> None:
         assert {site.truth[one] for one in site.kubelet.allocatable(VF)} == {1}
 
 
+@pytest.mark.parametrize("finds", ["nothing", "a broken file"])
+async def test_devices_that_a_resource_gives_up_are_free_for_another(site: Site, finds: str) -> None:
+    """Whatever the first look of the new source brings."""
+    (file := site.root / "devices.yaml").write_text("- {")
+    source = {"sriov": {"pfNames": ["ens9"]}} if finds == "nothing" else {"declared": {"file": str(file)}}
+    taker = ResourceName("intel.com/taker")
+    whole = {"sriov": {"pfNames": ["ens0"]}}
+    async with site.serving(resources=[{"name": VF, **whole}], wait=False) as served:
+        await site.kubelet.wait_registered(VF, count=8)
+        resources = [{"name": VF, **source}, {"name": taker, **whole}]
+        assert await served.node.apply(site.config(resources=resources))
+        await site.kubelet.wait_registered(taker, count=8)
+
+
 async def test_nothing_is_half_applied(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resource that cannot be made is found out before any is stopped."""
     whole = site.document()["resources"]
@@ -73,7 +88,7 @@ async def test_nothing_is_half_applied(site: Site, monkeypatch: pytest.MonkeyPat
         def refuse(*_: Any, **__: Any) -> None:
             raise InputError("no room for the socket's name")
 
-        monkeypatch.setattr("numaplace.daemon.node.RunningResource", refuse)
+        monkeypatch.setattr("numaplace.daemon.resources.in_service.RunningResource", refuse)
         with pytest.raises(InputError):
             await served.node.apply(site.config(resources=whole[1:]))
         assert site.kubelet.endpoints == before

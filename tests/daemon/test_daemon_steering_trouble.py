@@ -216,7 +216,7 @@ async def test_the_first_list_after_a_restart_shows_all(site):
 async def test_a_stream_that_takes_nothing_does_not_hold_up_an_allocate(site):
     async with steered(site, times=Times()) as served:
         service = served.service(GPU)
-        with service._board.following():
+        with service.board.following():
             started = asyncio.get_running_loop().time()
             assert (await placed(site, "p0", {GPU: 1})).admitted
             assert asyncio.get_running_loop().time() - started < 1

@@ -8,14 +8,21 @@ from itertools import count
 import pytest
 from daemon_site import GPU, NODES, RecordedLog
 from numaplace.daemon.node_state import NodeStateHolder
+from numaplace.daemon.resources.context import ResourceContext, ResourceSettings
+from numaplace.daemon.resources.host_supply import MAX_GONE, HostSupply
 from numaplace.daemon.resources.service import ResourceService
 from numaplace.devices.scan import Scan
+from numaplace.errors import PeerError
+from numaplace.kubelet.directories import DirectoryWatch
 from numaplace.kubelet.plugin.preference import fallback
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId
+from numaplace.model.observation import Observation
+from numaplace.model.podresources import Allocatable
 from numaplace.model.topology import NumaTopology
 
+SETTINGS = ResourceSettings(None, 30.0)
 IDS = tuple(DeviceId(name) for name in "ab")
 
 
@@ -58,6 +65,21 @@ class Decider:
         return ids
 
 
+def supply_of(source, steering, *, clock):
+    keeper = NodeStateHolder(NumaTopology(NODES), clock=clock)
+    keeper.observed(Observation((), Allocatable(), 0.0))
+    context = ResourceContext(
+        keeper,
+        Decider(keeper),
+        steering,
+        DirectoryWatch(on_degraded=pytest.fail),
+        Metrics(version="test", clock=time.monotonic),
+        RecordedLog(),
+        clock,
+    )
+    return HostSupply(GPU, source, context, SETTINGS)
+
+
 @pytest.fixture
 def steering():
     return Steering()
@@ -72,20 +94,9 @@ def clock():
 
 @pytest.fixture
 async def service(steering, clock):
-    keeper = NodeStateHolder(NumaTopology(NODES), clock=clock)
-    made = ResourceService(
-        GPU,
-        Source(),
-        keeper=keeper,
-        decider=Decider(keeper),
-        steering=steering,
-        settings=lambda: None,
-        metrics=Metrics(version="test", clock=time.monotonic),
-        log=RecordedLog(),
-        clock=clock,
-    )
-    await made.rescan()
-    return made
+    supply = supply_of(Source(), steering, clock=clock)
+    await supply.look()
+    return ResourceService(GPU, supply, supply._context, SETTINGS)
 
 
 async def test_a_list_since_the_question_shows_who_asks(service, steering, clock):
@@ -107,3 +118,24 @@ async def test_a_question_of_a_kubelet_that_has_gone_says_nothing(service, steer
     with service.following():
         await service.allocate(answer)
     assert steering.since[0] > restarted
+
+
+async def test_of_devices_that_have_gone_only_the_latest_are_answered_for():
+    """A vendor's replica ids never end; a device that has just gone may be about to be allocated."""
+    source = Source()
+    shown = [Device(DeviceId(f"d{number}"), (0,)) for number in range(MAX_GONE + 2)]
+    source.scan = lambda: Scan(tuple(shown))
+    clock = count(1000, 20)
+    supply = supply_of(source, Steering(), clock=lambda: float(next(clock)))
+    await supply.look()
+    for _ in range(2):
+        del shown[-1]
+        for _ in range(6):
+            await supply.look()
+        assert await supply.allocate([DeviceId(f"d{len(shown)}")])
+    gone, shown[:] = list(shown), []
+    for _ in range(6):
+        await supply.look()
+    assert await supply.allocate([gone[0].id, gone[-1].id])
+    with pytest.raises(PeerError, match="unknown device ids"):
+        await supply.allocate([DeviceId(f"d{MAX_GONE + 1}")])

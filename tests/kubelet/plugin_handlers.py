@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from numaplace.errors import PeerError
+from numaplace.kubelet.api import deviceplugin_pb2 as dp
+from numaplace.kubelet.plugin.render import container_response, plugin_options
 from numaplace.kubelet.plugin.service import DeviceList, DeviceListBroadcaster
 from numaplace.model.device import ContainerEdits, Device
 
@@ -19,29 +21,33 @@ class Handler:
         self.board = DeviceListBroadcaster(DeviceList(1, tuple(Device(one) for one in ids)))
         self.prefer: Callable[..., object] = lambda available, must, size: sorted(available)[-size:]
         self.edits: dict[str, ContainerEdits] = {}
+        self.reply: dp.AllocateResponse | None = None
+        self.options = plugin_options()
+        self.known = set(ids)
+        self.started: list[list[str]] = []
+        self.pre_start_fails = ""
 
     def publish(self, *devices: Device | str) -> None:
-        new = (Device(one) if isinstance(one, str) else one for one in devices)
+        new = [Device(one) if isinstance(one, str) else one for one in devices]
+        self.known.update(one.id for one in new)
         self.board.publish(self.board.current.replaced_by(new))
-
-    def devices(self) -> DeviceList:
-        return self.board.current
-
-    async def wait_change(self, version: int) -> DeviceList:
-        return await self.board.wait_change(version)
 
     def following(self):
         return self.board.following()
-
-    def written(self, follower, version: int) -> None:
-        self.board.written(follower, version)
 
     async def preferred(self, available, must_include, size) -> Sequence[str]:
         answer = self.prefer(available, must_include, size)
         return await answer if hasattr(answer, "__await__") else answer
 
-    async def allocate(self, ids) -> ContainerEdits:
+    async def allocate(self, ids) -> dp.AllocateResponse:
         for one in ids:
-            if self.board.find(one) is None:
+            if one not in self.known:
                 raise PeerError(f"unknown device {one}", code="NOT_FOUND")
-        return self.edits.get(ids[0], ContainerEdits()) if ids else ContainerEdits()
+        edits = self.edits.get(ids[0], ContainerEdits()) if ids else ContainerEdits()
+        return self.reply or dp.AllocateResponse(container_responses=[container_response(edits)])
+
+    async def pre_start(self, ids) -> dp.PreStartContainerResponse:
+        self.started.append(list(ids))
+        if self.pre_start_fails:
+            raise PeerError(self.pre_start_fails, code="UNKNOWN")
+        return dp.PreStartContainerResponse()

@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 from kubelet_side import KubeletSide, eventually
+from numaplace.kubelet.directories import DirectoryWatch
 from numaplace.kubelet.plugin.registration import Registrar, RegistrationTimes
 from numaplace.kubelet.plugin.watch import SocketWatch
 from plugin_handlers import Handler
@@ -23,10 +24,11 @@ class Plugin:
         self.handler = handler or Handler("d0", "d1")
         self.told: list[tuple[str, bool, str]] = []
         self.errors: list[tuple[str, Exception]] = []
-        self.watch = SocketWatch(directory, poll_seconds=0.05, on_degraded=pytest.fail)
+        self.directories = DirectoryWatch(on_degraded=pytest.fail)
+        self.watch = SocketWatch(directory, self.directories, poll_seconds=0.05)
         options = {
             "times": QUICK,
-            "jitter": lambda: 0.0,
+            "chance": lambda: 0.0,
             "on_registered": lambda *told: self.told.append(told),
             **options,
         }
@@ -44,15 +46,16 @@ class Plugin:
 
 @contextlib.asynccontextmanager
 async def running(plugin):
-    watching = asyncio.create_task(plugin.watch.run())
+    watching = [asyncio.create_task(run()) for run in (plugin.directories.run, plugin.watch.run)]
     task = asyncio.create_task(plugin.registrar.run())
     yield plugin
     assert not task.done(), task
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    for one in watching:
+        one.cancel()
+    await asyncio.gather(*watching, return_exceptions=True)
 
 
 def own_sockets(directory) -> set[str]:

@@ -84,6 +84,32 @@ async def test_options_offer_the_preferred_allocation(served):
     assert await served.stub.PreStartContainer(dp.PreStartContainerRequest(devices_ids=["d0"]), timeout=10)
 
 
+async def test_the_handlers_options_and_preparations_reach_the_kubelet(served):
+    served.handler.options.pre_start_required = True
+    options = await served.stub.GetDevicePluginOptions(dp.Empty(), timeout=10)
+    assert options.pre_start_required
+    request = dp.PreStartContainerRequest(devices_ids=["d1", "d0"])
+    assert await served.stub.PreStartContainer(request, timeout=10)
+    assert served.handler.started == [["d1", "d0"]]
+    served.handler.pre_start_fails = "no reset"
+    with pytest.raises(aio.AioRpcError, match=r"example\.com/widget: no reset"):
+        await served.stub.PreStartContainer(request, timeout=10)
+
+
+async def test_what_allocate_gives_is_passed_on_with_unknown_fields(served):
+    """A vendor may know a newer API than we do."""
+    container = b"\xfa\x3f\x03new" + dp.ContainerAllocateResponse(envs={"A": "1"}).SerializeToString()
+    raw = b"\x0a" + bytes([len(container)]) + container + b"\xfa\x3f\x05newer"
+    served.handler.reply = dp.AllocateResponse.FromString(raw)
+    call = served.channel.unary_unary("/v1beta1.DevicePlugin/Allocate")
+    request = dp.AllocateRequest(container_requests=[dp.ContainerAllocateRequest(devices_ids=["d0"])])
+    reply = await call(request.SerializeToString(), timeout=10)
+    assert b"\xfa\x3f\x03new" in reply
+    assert b"\xfa\x3f\x05newer" in reply
+    (one,) = dp.AllocateResponse.FromString(reply).container_responses
+    assert dict(one.envs) == {"A": "1"}
+
+
 async def test_a_stream_starts_with_the_full_list(served):
     served.handler.publish(
         Device("a", nodes=(1,)),

@@ -8,7 +8,6 @@ import time
 import pytest
 from kubelet_side import eventually
 from numaplace.errors import PeerError
-from numaplace.kubelet.pacing import TokenBucket
 from numaplace.kubelet.podresources.poller import Poller, PollerTimes
 from numaplace.model.podresources import Allocatable, PodUse
 
@@ -79,19 +78,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def test_the_bucket_allows_a_burst_and_then_the_rate():
-    clock = Clock()
-    bucket = TokenBucket(rate_per_second=10, burst=3, clock=clock)
-    assert [bucket.take() for _ in range(3)] == [0, 0, 0]
-    assert bucket.take() == pytest.approx(0.1)
-    clock.now += 0.05
-    assert bucket.take() == pytest.approx(0.05)
-    clock.now += 0.051
-    assert bucket.take() == 0
-    clock.now += 1000
-    assert [bucket.take() > 0 for _ in range(4)] == [False, False, False, True]
 
 
 async def test_latest_is_none_before_the_first(source):

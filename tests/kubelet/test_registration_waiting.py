@@ -80,12 +80,12 @@ async def test_a_new_kubelet_ends_a_long_back_off(short_dir, kubelet):
         await settled(kubelet, plugin, registrations=1)
 
 
-async def test_attempts_become_rarer_with_jitter_up_to_half(short_dir, kubelet):
+async def test_attempts_become_rarer_up_to_the_longest_pause(short_dir, kubelet):
     kubelet.refuse = "no"
     at: list[float] = []
     times = RegistrationTimes(first_retry_seconds=0.04, longest_retry_seconds=0.16)
     plugin = Plugin(
-        short_dir, times=times, jitter=lambda: 1.0, on_registered=lambda *_: at.append(time.monotonic())
+        short_dir, times=times, chance=lambda: 0.0, on_registered=lambda *_: at.append(time.monotonic())
     )
     async with running(plugin):
         await eventually(lambda: len(at) >= 5)

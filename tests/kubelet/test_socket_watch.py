@@ -8,7 +8,9 @@ import socket
 import time
 
 import pytest
+from asyncinotify import Inotify
 from kubelet_side import eventually
+from numaplace.kubelet.directories import DirectoryWatch
 from numaplace.kubelet.plugin.watch import SocketWatch
 from numaplace.kubelet.sockets import remove_leftovers, socket_identity
 
@@ -23,12 +25,15 @@ def bind(path) -> socket.socket:
 
 
 @contextlib.asynccontextmanager
-async def running(watch):
-    task = asyncio.create_task(watch.run())
+async def running(directory, *, poll_seconds=NEVER_SECONDS, on_degraded=pytest.fail, inotify=Inotify):
+    directories = DirectoryWatch(on_degraded=on_degraded, inotify=inotify)
+    watch = SocketWatch(directory, directories, poll_seconds=poll_seconds)
+    tasks = [asyncio.create_task(run()) for run in (directories.run, watch.run)]
     yield watch
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert task.cancelled()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(task.cancelled() for task in tasks)
 
 
 @contextlib.contextmanager
@@ -53,8 +58,7 @@ def no_inotify(number: int):
 
 
 async def test_inotify_alone_sees_the_kubelet_come_and_go(short_dir):
-    watch = SocketWatch(short_dir, poll_seconds=NEVER_SECONDS, on_degraded=pytest.fail)
-    async with running(watch):
+    async with running(short_dir) as watch:
         come = asyncio.create_task(watch.until(watch.kubelet))
         await asyncio.sleep(0)
         await eventually(lambda: inotify_is_watching())
@@ -75,8 +79,8 @@ def inotify_is_watching() -> bool:
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
 async def test_without_inotify_polling_is_enough_and_is_reported_once(short_dir, number):
     reports = []
-    watch = SocketWatch(short_dir, poll_seconds=0.02, on_degraded=reports.append, inotify=no_inotify(number))
-    async with running(watch):
+    options = {"poll_seconds": 0.02, "on_degraded": reports.append, "inotify": no_inotify(number)}
+    async with running(short_dir, **options) as watch:
         come = asyncio.create_task(watch.until(watch.kubelet))
         with listening(watch.kubelet_path):
             await within(come)
@@ -87,8 +91,7 @@ async def test_without_inotify_polling_is_enough_and_is_reported_once(short_dir,
 
 async def test_the_directory_may_appear_later_and_be_replaced(short_dir):
     directory = short_dir / "dp"
-    watch = SocketWatch(directory, poll_seconds=0.02, on_degraded=pytest.fail)
-    async with running(watch):
+    async with running(directory, poll_seconds=0.02) as watch:
         for _ in range(3):
             come = asyncio.create_task(watch.until(watch.kubelet))
             await asyncio.sleep(0)
@@ -103,8 +106,7 @@ async def test_the_directory_may_appear_later_and_be_replaced(short_dir):
 async def test_after_the_directory_was_replaced_inotify_follows_the_new_one(short_dir):
     directory = short_dir / "dp"
     directory.mkdir()
-    watch = SocketWatch(directory, poll_seconds=0.02, on_degraded=pytest.fail)
-    async with running(watch):
+    async with running(directory, poll_seconds=0.02):
         await eventually(inotify_is_watching)
         directory.rename(short_dir / "old")
         directory.mkdir()
@@ -121,9 +123,8 @@ def watched_inode() -> int:
 
 
 async def test_the_kubelets_checkpoint_wakes_nobody(short_dir):
-    watch = SocketWatch(short_dir, poll_seconds=NEVER_SECONDS, on_degraded=pytest.fail)
     looks = []
-    async with running(watch):
+    async with running(short_dir) as watch:
         await eventually(inotify_is_watching)
         waiter = asyncio.create_task(watch.until(lambda: looks.append(None)))
         await eventually(lambda: looks)
@@ -155,8 +156,7 @@ def test_only_a_socket_counts(short_dir):
 
 
 async def test_an_idle_watch_looks_once_per_poll_and_not_more(short_dir):
-    watch = SocketWatch(short_dir, poll_seconds=0.05, on_degraded=pytest.fail)
-    async with running(watch):
+    async with running(short_dir, poll_seconds=0.05) as watch:
         await eventually(inotify_is_watching)
         looks = []
         began = time.monotonic()

@@ -15,32 +15,45 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import Any, TypeVar
 
 from numaplace import __version__
 from numaplace.config.load import Loaded
 from numaplace.daemon.node import Node
 from numaplace.daemon.runtime.logs import EventLog, logging_to
+from numaplace.daemon.runtime.threads import in_thread
 from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.errors import InputError
 from numaplace.metrics.labels import ReloadResult
 from numaplace.metrics.metrics import Metrics
 
 Load = Callable[[], Loaded]
+_T = TypeVar("_T")
 
 
-class Request(StrEnum):
-    """What a signal asks for."""
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What was asked for. Several SIGHUPs during a reload are one more reload; an end comes before any."""
 
-    STOP = "stop"
-    RELOAD = "reload"
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    reload: asyncio.Event = field(default_factory=asyncio.Event)
 
+    async def reload_wanted(self) -> bool:
+        """Return whether to reload, once that or an end is asked for."""
+        wanted = await self.unless_stopped(asyncio.ensure_future(self.reload.wait()))
+        self.reload.clear()
+        return wanted is not None
 
-_SIGNALS = {
-    signal.SIGTERM: Request.STOP,
-    signal.SIGINT: Request.STOP,
-    signal.SIGHUP: Request.RELOAD,
-}
+    async def unless_stopped(self, future: asyncio.Future[_T]) -> _T | None:
+        """Return the future's result; ``None`` if an end is asked for before, and the future is cancelled."""
+        stop = asyncio.create_task(self.stop.wait())
+        try:
+            waiting: set[asyncio.Future[Any]] = {future, stop}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            return None if stop.done() else future.result()
+        finally:
+            stop.cancel()
+            future.cancel()
 
 
 async def serve(load: Load, *, env: Mapping[str, str] | None = None) -> int:
@@ -51,10 +64,10 @@ async def serve(load: Load, *, env: Mapping[str, str] | None = None) -> int:
     not given.
     """
     loaded = load()
-    with logging_to() as log, _signal_requests() as requests:
+    with logging_to() as log, _signals() as signals:
         log.info("starting", version=__version__)
         metrics = Metrics(version=__version__, clock=time.monotonic)
-        await _Daemon(load, requests, log=log, metrics=metrics, env=os.environ if env is None else env).run(
+        await _Daemon(load, signals, log=log, metrics=metrics, env=os.environ if env is None else env).run(
             loaded
         )
         log.info("stopped")
@@ -62,22 +75,27 @@ async def serve(load: Load, *, env: Mapping[str, str] | None = None) -> int:
 
 
 @contextmanager
-def _signal_requests() -> Iterator[asyncio.Queue[Request]]:
-    requests: asyncio.Queue[Request] = asyncio.Queue()
+def _signals() -> Iterator[Signals]:
+    signals = Signals()
     loop = asyncio.get_running_loop()
-    for number, request in _SIGNALS.items():
-        loop.add_signal_handler(number, requests.put_nowait, request)
+    events = {
+        signal.SIGTERM: signals.stop,
+        signal.SIGINT: signals.stop,
+        signal.SIGHUP: signals.reload,
+    }
+    for number, event in events.items():
+        loop.add_signal_handler(number, event.set)
     try:
-        yield requests
+        yield signals
     finally:
-        for number in _SIGNALS:
+        for number in events:
             loop.remove_signal_handler(number)
 
 
 @dataclass(frozen=True, slots=True)
 class _Daemon:
     load: Load
-    requests: asyncio.Queue[Request]
+    signals: Signals
     log: EventLog
     metrics: Metrics
     env: Mapping[str, str]
@@ -122,9 +140,12 @@ class _Daemon:
 
     async def _follow_requests(self, node: Node, served: Loaded) -> tuple[Loaded, Loaded | None]:
         """Serve reloads in place until one needs a new start, or until told to stop (``None``)."""
-        while await self.requests.get() is not Request.STOP:
+        while await self.signals.reload_wanted():
             try:
-                loaded = await asyncio.to_thread(self.load)
+                # A file that hangs must not hold up the end.
+                loaded = await self.signals.unless_stopped(in_thread(self.load, name="configuration"))
+                if loaded is None:
+                    break
                 applied = await node.apply(loaded.config)
             except InputError as error:
                 self._refused(error)

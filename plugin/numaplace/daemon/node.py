@@ -1,33 +1,33 @@
-"""The daemon's parts for one kubelet: state, decisions, one service and one registration per resource."""
+"""The daemon's parts for one kubelet, put together: state, decisions, resources, steering, pages."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 
 from numaplace.config.schema import Config, SteeringMode
 from numaplace.daemon.cluster.part import ClusterPart, cluster_part
 from numaplace.daemon.node_state import NodeStateHolder
-from numaplace.daemon.preference.decider import Decider, DecisionSettings
+from numaplace.daemon.pages import NodePages
+from numaplace.daemon.preference.decider import Decider
 from numaplace.daemon.reload_plan import fixed_parts, new_sources, settings_of
-from numaplace.daemon.resources.running import RunningResource
-from numaplace.daemon.resources.service import ResourceService
-from numaplace.daemon.runtime.http import Pages, serve_http
+from numaplace.daemon.resources.context import ResourceContext
+from numaplace.daemon.resources.in_service import ResourcesInService
+from numaplace.daemon.resources.published import PublishedTopology
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.runtime.supervise import supervise
-from numaplace.daemon.runtime.trouble_log import OutageLog
+from numaplace.daemon.runtime.trouble_log import TroubleLog
 from numaplace.daemon.steering.build import make_steering
 from numaplace.daemon.steering.context import SteeringContext
-from numaplace.daemon.steering.page import steering_document, steering_view
+from numaplace.daemon.steering.page import SteeringView, steering_view
 from numaplace.daemon.steering.report import SteeringReport
 from numaplace.daemon.steering.settings import Settings
 from numaplace.daemon.steering.status import SteeringStatus
 from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.daemon.steering.times import Times
 from numaplace.devices.host import read_topology
-from numaplace.devices.scan import Source
+from numaplace.kubelet.directories import DirectoryWatch
 from numaplace.kubelet.plugin.watch import SocketWatch
 from numaplace.kubelet.podresources.client import connect
 from numaplace.kubelet.podresources.poller import Poller, PollerTimes
@@ -37,6 +37,10 @@ from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.observation import Observation
 from numaplace.state.node_state import NodeState
 from numaplace.steering.text import steered_text
+
+OUTAGE = "PodResources List fails; decisions use the last known state"
+OUTAGE_QUIET_SECONDS = 60.0
+"""A List that fails now and then (the kubelet's rate limit) gets one line in this time."""
 
 
 class Node:
@@ -63,13 +67,14 @@ class Node:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        self._settings: Mapping[ResourceName, DecisionSettings] = settings_of(config)
-        self._resources: dict[ResourceName, RunningResource] = {}
-        self._serving = False
+        self._settings = settings_of(config)
         self._keeper = NodeStateHolder(read_topology(config.host.sysfs), clock=clock)
         self._kubelet: SocketIdentity | None = None
-        self._outage = OutageLog(log=log, clock=clock)
-        self._watch = SocketWatch(config.kubelet.device_plugin_directory, on_degraded=self._inotify_degraded)
+        self._outage = TroubleLog(
+            log, OUTAGE, over="PodResources answers again", clock=clock, quiet_seconds=OUTAGE_QUIET_SECONDS
+        )
+        self._directories = DirectoryWatch(on_degraded=self._inotify_degraded)
+        self._watch = SocketWatch(config.kubelet.device_plugin_directory, self._directories)
         self._pod_resources = connect(
             f"unix:{config.kubelet.pod_resources_socket}", observe=self._pod_resources_called
         )
@@ -103,28 +108,37 @@ class Node:
             cluster=self._cluster,
             breaker=box or BreakerBox(),
         )
-        self._first = self._prepared(new_sources(config), kept={})
+        self.resources = ResourcesInService(
+            ResourceContext(
+                self._keeper, self._decider, self._steerer, self._directories, metrics, log, clock
+            ),
+            self._watch,
+            on_accepted=self._accepted,
+        )
+        self._pages = NodePages(self._keeper, self._poller, self.resources, self._steering_view, metrics, log)
+        self._first = self.resources.prepare(new_sources(config), self._settings)
         self.port: int | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve while the context is open."""
-        with self._http():
+        with self._pages.served(self._config.http.listen) as self.port:
             self._metrics.set_inotify(available=True)
             self._tell_topology()
             tasks = [
+                self._supervised("directory-watch", self._directories.run),
                 self._supervised("socket-watch", self._watch.run),
                 self._supervised("poller", self._poller.run),
                 self._supervised("steering", self._steerer.run),
                 *(self._supervised(task, run) for task, run in self._cluster_tasks.items()),
             ]
-            self._start(self._first)
-            self._serving = True
+            await self.resources.change(self._first, self._settings)
+            self._pages.serving = True
             try:
                 yield
             finally:
-                self._serving = False
-                await self._stop(tuple(self._resources))
+                self._pages.serving = False
+                await self.resources.stop()
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -138,64 +152,17 @@ class Node:
             new_sources(config)
             return False
         sources = new_sources(config, before=self._config)
-        wanted = {resource.name for resource in config.resources}
-        gone = [name for name in self._resources if name not in wanted]
-        replaced = [name for name in sources if name in self._resources]
-        kept = {name: one for name, one in self._resources.items() if name not in (*gone, *replaced)}
-        prepared = self._prepared(sources, kept=kept)
-        await self._stop((*gone, *replaced))
-        self._config, self._settings = config, settings_of(config)
-        for name in gone:
-            self._keeper.set_devices(name, None)
-            self._metrics.forget(name)
-        self._start(prepared)
+        settings = settings_of(config)
+        prepared = self.resources.prepare(sources, settings)
+        gone = await self.resources.change(prepared, settings)
+        self._config, self._settings = config, settings
         self._steerer.reload(Settings.of(config))
         if gone:
             self._poller.refresh_allocatable()
         return True
 
-    def _settings_of(self, name: ResourceName) -> DecisionSettings:
-        """Return the settings in force: a reload replaces them under a running service."""
-        return self._settings[name]
-
-    def _prepared(
-        self, sources: Mapping[ResourceName, Source], *, kept: Mapping[ResourceName, RunningResource]
-    ) -> dict[ResourceName, RunningResource]:
-        """Return resources that are ready to start; nothing happens before that."""
-        made: dict[ResourceName, RunningResource] = {}
-        for name, source in sources.items():
-            service = ResourceService(
-                name,
-                source,
-                keeper=self._keeper,
-                decider=self._decider,
-                steering=self._steerer,
-                settings=partial(self._settings_of, name),
-                metrics=self._metrics,
-                log=self._log,
-                clock=self._clock,
-            )
-            made[name] = RunningResource(
-                service,
-                self._watch,
-                after=(*kept.values(), *made.values()),
-                interval_seconds=lambda: self._config.rescan_interval_seconds,
-                on_accepted=self._accepted,
-                metrics=self._metrics,
-                log=self._log,
-            )
-        return made
-
-    def _start(self, prepared: Mapping[ResourceName, RunningResource]) -> None:
-        for name, running in prepared.items():
-            self._resources[name] = running
-            running.start()
-
-    async def _stop(self, names: tuple[ResourceName, ...]) -> None:
-        await asyncio.gather(*(self._resources.pop(name).stop() for name in names))
-
-    def _services(self) -> Mapping[ResourceName, ResourceService]:
-        return {name: running.service for name, running in self._resources.items()}
+    def _services(self) -> Mapping[ResourceName, PublishedTopology]:
+        return self.resources.topologies
 
     def steering_status(self) -> SteeringStatus | None:
         """Return what steering does now; ``None`` where it is switched off."""
@@ -215,14 +182,16 @@ class Node:
             loop.call_soon(self._listed, self._cluster, self._keeper.now)
 
     def _listed(self, cluster: ClusterPart, state: NodeState) -> None:
-        cluster.listed(state, ours=self._resources.keys(), steered=self._steered)
+        cluster.listed(state, ours=self.resources.names, steered=self._steered)
 
     def _steered(self, resource: ResourceName, ids: Collection[DeviceId], mask: int) -> str:
         """Return what steering did about devices on the NUMA nodes of ``mask``; empty: nothing."""
         stock = self._steerer.without_steering(resource, ids)
         if stock is None or resource not in self._settings:
             return ""
-        return steered_text(mask, instead_of=stock, strategy=self._settings[resource].options.strategy)
+        return steered_text(
+            mask, instead_of=stock, strategy=self._settings[resource].decision.options.strategy
+        )
 
     @property
     def _cluster_tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -240,11 +209,18 @@ class Node:
 
     def _pod_resources_called(self, method: str, code: str) -> None:
         self._metrics.podresources_call(method, code)
-        self._outage.called(method, code)
+        if method == "List":
+            if code == "OK":
+                self._outage.ended()
+            else:
+                self._outage.happened(code=code)
 
     def _inotify_degraded(self, reason: str) -> None:
         self._metrics.set_inotify(available=False)
-        self._log.warning("sockets are watched by polling only", reason=reason)
+        self._log.warning("inotify is not available; sockets and device folders are polled", reason=reason)
+
+    def _steering_view(self) -> SteeringView:
+        return steering_view(self._config.steering.mode, self.steering_status(), self._services())
 
     def _tell_topology(self) -> None:
         topology = self._keeper.now.topology
@@ -256,48 +232,3 @@ class Node:
                 numa_nodes=len(topology.nodes),
                 allowed=self._config.max_allowable_numa_nodes,
             )
-
-    @contextmanager
-    def _http(self) -> Iterator[None]:
-        listen = self._config.http.listen
-        if listen is None:
-            yield
-            return
-        pages = Pages(
-            self._refresh_metrics,
-            self._metrics.render,
-            self._ready,
-            self._page_failed,
-            {"/steering": self._steering_page},
-        )
-        with serve_http(listen, pages) as self.port:
-            yield
-
-    def _steering_page(self) -> Callable[[], object]:
-        view = steering_view(self._config.steering.mode, self.steering_status(), self._services())
-        return partial(steering_document, view)
-
-    def _page_failed(self, exc: Exception) -> None:
-        self._log.error("page failed", exc=exc)
-
-    def _refresh_metrics(self) -> None:
-        """Set the gauges that are only worth setting when somebody looks."""
-        if snapshot := self._keeper.now.snapshot():
-            self._metrics.set_snapshot(snapshot)
-        for name, running in self._resources.items():
-            self._metrics.set_registered(name, registered=running.registered)
-        status = self.steering_status()
-        self._metrics.steering.set_state(
-            {name: service.withheld_per_node() for name, service in self._services().items()},
-            breaker_open=None if status is None else status.held_off_seconds is not None,
-        )
-
-    def _ready(self) -> tuple[bool, str]:
-        """Ready: every resource is registered. A missing List does not count: pods are placed without it."""
-        if not self._serving:
-            return False, "stopping"
-        missing = [name for name, running in self._resources.items() if not running.registered]
-        state = "" if self._poller.latest else "; PodResources has not answered yet"
-        if missing:
-            return False, f"not registered with the kubelet: {', '.join(missing)}{state}"
-        return True, f"ready{state}"

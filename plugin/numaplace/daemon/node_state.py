@@ -58,10 +58,10 @@ class NodeStateHolder:
         self.now = self.now.written(checkpoint)
 
     def announced(self, specs: Specs) -> bool:
-        """Note the pods of the API server; return whether one that it had announced has gone."""
-        gone = self.now.logs.announced.lacks(specs)
+        """Note the pods of the API server; return whether one that was known has gone."""
+        before = self.now.logs.announced.known
         self.now = self.now.announced(specs, now_seconds=self._clock())
-        return gone
+        return not before <= self.now.logs.announced.known
 
     def kubelet_lost(self) -> None:
         """Note that the kubelet follows a resource no more."""

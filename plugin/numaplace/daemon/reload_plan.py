@@ -1,4 +1,4 @@
-"""What follows from a configuration alone: what is fixed, where each resource looks, what it obeys."""
+"""What follows from a configuration alone: what is fixed, where each resource looks, its settings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from numaplace.config.schema import Config, ResourceConfig
 from numaplace.daemon.preference.decider import DecisionSettings
+from numaplace.daemon.resources.context import ResourceSettings
 from numaplace.daemon.resources.sources import source_of
 from numaplace.devices.scan import Source
 from numaplace.engine.options import PolicyOptions
@@ -36,18 +37,21 @@ def _without_strategy(resource: ResourceConfig) -> ResourceConfig:
     return msgspec.structs.replace(resource, strategy=None)
 
 
-def settings_of(config: Config) -> Mapping[ResourceName, DecisionSettings]:
-    """Return what decisions of each resource follow."""
+def settings_of(config: Config) -> Mapping[ResourceName, ResourceSettings]:
+    """Return what a reload may change of each resource."""
     return {
-        resource.name: DecisionSettings(
-            options=PolicyOptions(
-                prefer_closest=config.prefer_closest,
-                max_allowable_numa_nodes=config.max_allowable_numa_nodes,
-                strategy=config.strategy if resource.strategy is None else resource.strategy,
-                weights=config.weights,
+        resource.name: ResourceSettings(
+            DecisionSettings(
+                options=PolicyOptions(
+                    prefer_closest=config.prefer_closest,
+                    max_allowable_numa_nodes=config.max_allowable_numa_nodes,
+                    strategy=config.strategy if resource.strategy is None else resource.strategy,
+                    weights=config.weights,
+                ),
+                deadline_seconds=config.deadline_seconds,
+                follow_cpus=config.follow_cpus,
             ),
-            deadline_seconds=config.deadline_seconds,
-            follow_cpus=config.follow_cpus,
+            config.rescan_interval_seconds,
         )
         for resource in config.resources
     }

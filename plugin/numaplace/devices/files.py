@@ -1,17 +1,44 @@
 """Reads of sysfs, procfs and devfs that never fail.
 
 Anything there can vanish, be unreadable or hold garbage between two reads; every function here answers
-with an empty value then, and the caller decides what that means.
+with an empty value then, and the caller decides what that means. Whether something is really not there, or
+could only not be read, ``noting_trouble`` says.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 StrPath = str | os.PathLike[str]
 
 _CHUNK_BYTES = 1 << 16
+
+_PROVES_NOTHING = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EIO, errno.ETIMEDOUT}
+)
+_trouble: ContextVar[list[str] | None] = ContextVar("trouble", default=None)
+
+
+@contextmanager
+def noting_trouble() -> Iterator[list[str]]:
+    """Collect what could not be read though it may be there, while the context is open."""
+    found: list[str] = []
+    token = _trouble.set(found)
+    try:
+        yield found
+    finally:
+        _trouble.reset(token)
+
+
+def _note(path: StrPath, error: OSError) -> None:
+    found = _trouble.get()
+    if found is not None and error.errno in _PROVES_NOTHING:
+        found.append(f"{os.fspath(path)}: {error.strerror}")
 
 
 def read_text(path: StrPath) -> str:
@@ -22,13 +49,15 @@ def read_text(path: StrPath) -> str:
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        _note(path, error)
         return ""
     try:
         content = b""
         while chunk := os.read(descriptor, _CHUNK_BYTES):
             content += chunk
-    except OSError:
+    except OSError as error:
+        _note(path, error)
         return ""
     finally:
         os.close(descriptor)
@@ -58,7 +87,8 @@ def link_name(path: StrPath) -> str:
     """Return the last part of the link's target (sysfs: ``driver``, ``physfn``); empty without a link."""
     try:
         return os.path.basename(os.readlink(path))
-    except OSError:
+    except OSError as error:
+        _note(path, error)
         return ""
 
 
@@ -66,7 +96,8 @@ def names_in(path: StrPath) -> tuple[str, ...]:
     """Return the sorted names in a directory; empty when it cannot be read."""
     try:
         return tuple(sorted(os.listdir(path)))
-    except OSError:
+    except OSError as error:
+        _note(path, error)
         return ()
 
 
@@ -74,7 +105,8 @@ def exists(path: StrPath) -> bool:
     """Return whether the path exists, following links; False when that cannot be told."""
     try:
         os.stat(path)
-    except OSError:
+    except OSError as error:
+        _note(path, error)
         return False
     return True
 

@@ -88,7 +88,7 @@ class Inventory:
         }
         left_out = scan.left_out + refused
         without = frozenset(key for key, entry in tracked.items() if not entry.device.nodes)
-        told = self.told_without_topology | without
+        told = (self.told_without_topology & tracked.keys()) | without
         same = tracked == self.tracked and left_out == self.left_out and told == self.told_without_topology
         if same:
             return InventoryChange(self)
@@ -125,7 +125,8 @@ class Inventory:
 class InventoryChange:
     """What an update did. ``changed``: the devices to publish, or what they give to containers, differ.
 
-    ``without_topology`` are the ids that lack a NUMA node and were never named here before: log them once.
+    ``without_topology`` are the ids that lack a NUMA node and were not named here before: log them once. A
+    device that was gone is named again.
     """
 
     inventory: Inventory

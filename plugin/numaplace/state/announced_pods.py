@@ -20,12 +20,17 @@ from numaplace.state.list_change import ListChange
 class AnnouncedPods:
     """When each pod was announced: a List sent before may show an older one of the same name.
 
-    Methods but ``coming`` return the next value.
+    Events return the next value.
     """
 
     _since: Mapping[PodKey, tuple[PodUid, float]] = field(default_factory=dict)
     _listed: Mapping[PodKey, PodUid] = field(default_factory=dict)
     _forgot_at: float = float("-inf")
+
+    @property
+    def known(self) -> frozenset[PodKey]:
+        """The pods that the API server has."""
+        return frozenset(self._since)
 
     def forgotten(self, *, now_seconds: float) -> AnnouncedPods:
         """Forget who was listed: a kubelet that has just started admits all pods again."""

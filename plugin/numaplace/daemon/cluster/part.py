@@ -1,7 +1,7 @@
-"""The cluster part: what the API server says of the node's pods. Placement goes on without it.
+"""What the API server says about the node's pods. Placement works without it.
 
-It is off where it is told to be, and where it cannot be on: outside a cluster, or without the node's name.
-Then decisions rest on PodResources alone.
+It is off where the configuration says so, outside a cluster, and without the node's name. Decisions use
+PodResources alone then.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numaplace.cluster.watch import NOT_PERMITTED, PodWatch, WatchObserver
 from numaplace.config.schema import ClusterConfig, ClusterMode
 from numaplace.daemon.cluster.event_texts import Answers, Steered, not_steered, notes_of
 from numaplace.daemon.runtime.logs import EventLog
+from numaplace.daemon.runtime.trouble_log import TroubleLog
 from numaplace.errors import InputError, PeerError
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import PodKey, ResourceName
@@ -30,16 +31,16 @@ from numaplace.state.node_state import NodeState
 from numaplace.state.placed_pods import PlacedPodsLog
 
 NODE_NAME_ENV = "NODE_NAME"
-_CANNOT_WATCH = "pods cannot be watched; trying on, decisions rest on PodResources"
+_CANNOT_WATCH = "pods cannot be watched, will retry; decisions use PodResources alone"
 _WATCH_ADVICE = "allow list and watch of pods, or set cluster.enabled: false"
-_CANNOT_TELL = "an Event cannot be sent"
+_CANNOT_SEND = "an Event cannot be sent"
 _EVENTS_ADVICE = "allow create of events, or set cluster.events: false"
 
 SHORT_BREAK_SECONDS = 60.0
 """A watch ends every few minutes and is opened again: what happened meanwhile is told then."""
 
-QUIET_SECONDS = 600.0
-"""The same trouble with the API server is told again after this time."""
+REPEAT_SECONDS = 600.0
+"""The same trouble with the API server is logged again after this time."""
 
 
 class ClusterPart:
@@ -67,15 +68,17 @@ class ClusterPart:
         self._on_change: Callable[[], None] = lambda: None
         self._on_refused: Callable[[PodKey, Collection[ResourceName]], None] = lambda _pod, _resources: None
         self._clock = clock
-        trouble = _Trouble(log, clock, _CANNOT_WATCH, _WATCH_ADVICE)
-
+        no_watch = TroubleLog(
+            log, _CANNOT_WATCH, over="pods are watched again", clock=clock, repeat_seconds=REPEAT_SECONDS
+        )
+        no_event = TroubleLog(log, _CANNOT_SEND, clock=clock, repeat_seconds=REPEAT_SECONDS)
         self._connected = False
         self._connected_until: float | None = None
 
         def connected() -> None:
             self._connected = True
             metrics.set_cluster_watch(connected=True)
-            trouble.over()
+            no_watch.ended()
 
         def ended() -> None:
             self._connected = False
@@ -90,20 +93,19 @@ class ClusterPart:
                 called=metrics.cluster_watch_call,
                 connected=connected,
                 ended=ended,
-                failed=trouble.told,
+                failed=_failed(no_watch, _WATCH_ADVICE),
             ),
             chance=random.random,
         )
         self._settled = PlacedPodsLog()
         self._answers = Answers(clock)
-        no_event = _Trouble(log, clock, _CANNOT_TELL, _EVENTS_ADVICE)
         self._sender = (
             EventSender(
                 client,
                 node_name,
                 clocks=SenderClocks(clock, lambda: datetime.now(UTC), random.random),
                 counted=metrics.event,
-                failed=no_event.told,
+                failed=_failed(no_event, _EVENTS_ADVICE),
             )
             if events
             else None
@@ -208,26 +210,11 @@ def _node_name(env: Mapping[str, str]) -> str:
     return env[NODE_NAME_ENV]
 
 
-class _Trouble:
-    """Tells of the same trouble now and then, and of its end."""
+def _failed(trouble: TroubleLog, advice: str) -> Callable[[PeerError], None]:
+    """Return what logs an error of the API server, with advice where permission is missing."""
 
-    def __init__(self, log: EventLog, clock: Callable[[], float], event: str, advice: str) -> None:
-        self._log = log
-        self._clock = clock
-        self._event = event
-        self._advice = advice
-        self._code: str | None = None
-        self._told_at = 0.0
+    def log(error: PeerError) -> None:
+        fields: dict[str, Any] = {"advice": advice} if error.code in NOT_PERMITTED else {}
+        trouble.happened(error.code, reason=str(error), **fields)
 
-    def told(self, error: PeerError) -> None:
-        now = self._clock()
-        if error.code == self._code and now - self._told_at < QUIET_SECONDS:
-            return
-        self._code, self._told_at = error.code, now
-        advice = {"advice": self._advice} if error.code in NOT_PERMITTED else {}
-        self._log.warning(self._event, reason=str(error), **advice)
-
-    def over(self) -> None:
-        if self._code is not None:
-            self._code = None
-            self._log.info("pods are watched again")
+    return log

@@ -1,20 +1,24 @@
-"""A resource that is being served: its service, its registration and its rescans, under supervision."""
+"""A resource that is being served: its supply and its registration, under supervision."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from numaplace.daemon.resources.service import ResourceService
+from numaplace.daemon.resources.supply import Supply
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.runtime.supervise import supervise
+from numaplace.daemon.runtime.trouble_log import TroubleLog
 from numaplace.errors import PeerError
 from numaplace.kubelet.plugin.registration import Registrar
 from numaplace.kubelet.plugin.watch import SocketWatch
 from numaplace.metrics.labels import FallbackReason, RegistrationResult
 from numaplace.metrics.metrics import Metrics
+from numaplace.model.device import Device
 from numaplace.model.names import ResourceName
 
 TURN_SECONDS = 5.0
@@ -35,21 +39,21 @@ class RunningResource:
     def __init__(
         self,
         service: ResourceService,
+        supply: Supply,
         watch: SocketWatch,
         *,
         after: Sequence[RunningResource],
-        interval_seconds: Callable[[], float],
         on_accepted: Callable[[], None],
         metrics: Metrics,
         log: EventLog,
     ) -> None:
         self._service = service
+        self._supply = supply
         self._after = tuple(after)
-        self._interval_seconds = interval_seconds
         self._on_accepted = on_accepted
         self._metrics = metrics
         self._log = log
-        self._last_failure = ""
+        self._refused = TroubleLog(log, "registration failed, will retry", clock=time.monotonic)
         self._registrar = Registrar(service, watch, on_registered=self._registered, on_error=self._caught)
         self._looked = asyncio.Event()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
@@ -58,6 +62,11 @@ class RunningResource:
     def service(self) -> ResourceService:
         """What is served."""
         return self._service
+
+    @property
+    def supply(self) -> Supply:
+        """Where its devices come from."""
+        return self._supply
 
     @property
     def registered(self) -> bool:
@@ -88,10 +97,12 @@ class RunningResource:
     async def _look(self) -> None:
         if not self._looked.is_set():
             await self._turn()
-            await self._service.rescan()
-            self._looked.set()
             self._after = ()
-        await self._service.rescan_for_ever(self._interval_seconds)
+        await self._supply.run(self._put)
+
+    def _put(self, devices: tuple[Device, ...]) -> None:
+        self._service.put(devices)
+        self._looked.set()
 
     async def _turn(self) -> None:
         with suppress(TimeoutError):
@@ -107,13 +118,12 @@ class RunningResource:
         result = RegistrationResult.ACCEPTED if accepted else RegistrationResult.FAILED
         self._metrics.registration(resource, result=result)
         if accepted:
-            self._last_failure = ""
+            self._refused.ended()
             self._log.info("registered", resource=resource, endpoint=detail)
             self._on_accepted()
-        elif (failure := _SOCKET_TOKEN.sub("", detail)) != self._last_failure:
+        else:
             # The same failure again, but for the socket's name, is no news.
-            self._last_failure = failure
-            self._log.warning("registration failed; trying on", resource=resource, reason=detail)
+            self._refused.happened(_SOCKET_TOKEN.sub("", detail), resource=resource, reason=detail)
 
     def _caught(self, rpc: str, error: Exception) -> None:
         """Count and log what the RPC edge has caught."""
@@ -122,7 +132,7 @@ class RunningResource:
         if rpc == _PREFERRED:
             self._metrics.fell_back(
                 self._service.resource,
-                strategy=self._service.strategy,
+                strategy=self._service.settings.options.strategy,
                 reason=_reason(error),
                 duration_seconds=0.0,
             )

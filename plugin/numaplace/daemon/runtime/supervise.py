@@ -1,4 +1,4 @@
-"""Keeps a task running for ever: a crash is logged and counted, and it starts again after a back-off."""
+"""Keeps a task running: a crash is logged and counted, and the task starts again after a back-off."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from numaplace.daemon.runtime.logs import EventLog
+from numaplace.model.pacing import Backoff
 
 FIRST_BACKOFF_SECONDS = 0.5
 LONGEST_BACKOFF_SECONDS = 30.0
 HEALTHY_AFTER_SECONDS = 60.0
-"""A run at least this long starts the back-off anew."""
+"""A run of at least this length resets the back-off."""
 
 
 async def supervise(
@@ -24,11 +25,11 @@ async def supervise(
 ) -> None:
     """Run ``run()`` again and again until cancelled; a normal return counts as an end too.
 
-    ``restarted(task)`` is told of each restart; the log names the resource, too. Only our own cancellation
-    leaves this function: grpcio raises ``CancelledError`` for a closed channel as well.
+    ``restarted(task)`` is called at each restart. Only our own cancellation leaves this function: grpcio
+    raises ``CancelledError`` for a closed channel as well.
     """
     clock = asyncio.get_running_loop().time
-    backoff = first_backoff_seconds
+    backoff = Backoff(first_seconds=first_backoff_seconds, longest_seconds=LONGEST_BACKOFF_SECONDS)
     while True:
         started = clock()
         try:
@@ -42,7 +43,6 @@ async def supervise(
         except Exception as exc:  # noqa: BLE001 - the daemon outlives any of its tasks
             log.error("task failed", exc=exc, task=task, resource=resource)
         if clock() - started >= HEALTHY_AFTER_SECONDS:
-            backoff = first_backoff_seconds
+            backoff.reset()
         restarted(task)
-        await asyncio.sleep(backoff)
-        backoff = min(backoff * 2, LONGEST_BACKOFF_SECONDS)
+        await asyncio.sleep(backoff.pause())

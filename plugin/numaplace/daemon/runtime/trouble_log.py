@@ -1,33 +1,54 @@
-"""Tells of an outage of PodResources once, and once of its end."""
+"""Logs a trouble once, and once its end."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from numaplace.daemon.runtime.logs import EventLog
 
-QUIET_SECONDS = 60.0
-"""A peer that fails now and then (its rate limit) gets one line in this time."""
 
-_OK = "OK"
+class TroubleLog:
+    """One kind of trouble, logged as ``event``; its end as ``over``, if given.
 
+    While it lasts, it is logged again when its key is another one, and after ``repeat_seconds``. A trouble
+    that comes and goes is logged once in ``quiet_seconds``. ``clock`` is monotonic, in seconds.
+    """
 
-class OutageLog:
-    """A ``CallObserver`` of List calls. ``clock`` is monotonic, in seconds."""
-
-    def __init__(self, *, log: EventLog, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        event: str,
+        *,
+        over: str = "",
+        clock: Callable[[], float],
+        repeat_seconds: float = math.inf,
+        quiet_seconds: float = 0.0,
+    ) -> None:
         self._log = log
+        self._event = event
+        self._over = over
         self._clock = clock
-        self._out = False
-        self._told_at: float | None = None
+        self._repeat_seconds = repeat_seconds
+        self._quiet_seconds = quiet_seconds
+        self._key: str | None = None
+        self._logged_at = 0.0
+        self._lasts = False
 
-    def called(self, method: str, code: str) -> None:
-        """Note how a call ended."""
-        if method != "List" or (code == _OK) != self._out:
+    def happened(self, key: str = "", *, exc: BaseException | None = None, **fields: object) -> None:
+        """Note the trouble. With ``exc`` it is a failure of ours, logged with its traceback."""
+        now = self._clock()
+        limit = self._repeat_seconds if self._lasts else self._quiet_seconds
+        if key == self._key and now - self._logged_at < limit:
             return
-        if code == _OK:
-            self._out = False
-            self._log.info("PodResources answers again")
-        elif self._told_at is None or self._clock() - self._told_at >= QUIET_SECONDS:
-            self._out, self._told_at = True, self._clock()
-            self._log.warning("PodResources List fails: decisions use the last known state", code=code)
+        self._key, self._logged_at, self._lasts = key, now, True
+        if exc is None:
+            self._log.warning(self._event, **fields)
+        else:
+            self._log.error(self._event, exc=exc, **fields)
+
+    def ended(self, **fields: object) -> None:
+        """Note that all is well."""
+        if self._lasts and self._over:
+            self._log.info(self._over, **fields)
+        self._lasts = False

@@ -31,7 +31,7 @@ from numaplace.daemon.steering.report import Passing
 from numaplace.daemon.steering.requests import PossibleRequests
 from numaplace.daemon.steering.settings import Settings
 from numaplace.daemon.steering.status import SteeringStatus
-from numaplace.daemon.steering.suspension import BreakerBox, Suspension, Written
+from numaplace.daemon.steering.suspension import BreakerBox, Suspension, WrittenDown
 from numaplace.metrics.labels import SteeringFailure
 from numaplace.model.names import DeviceId, PodKey, ResourceName
 from numaplace.prediction.model import KubeletModel
@@ -49,7 +49,7 @@ class SteeringController:
         settings: Settings,
         *,
         kubelet: KubeletSource,
-        checkpoint: Written,
+        checkpoint: WrittenDown,
         breaker: BreakerBox,
     ) -> None:
         self._context = context
@@ -81,8 +81,8 @@ class SteeringController:
 
     def pods_changed(self) -> None:
         """Look again: the API server has announced a pod, which may be admitted at any moment."""
-        gone, basis = self._possible.pods_changed(), self._basis
-        if basis is not None and basis.decision.withheld and (gone or self._possible.coming()):
+        ended, basis = self._possible.pods_changed(), self._basis
+        if basis is not None and basis.decision.withheld and (ended or self._possible.coming()):
             self._quiescence.expect()
             if self._is_invalid(basis, self._requests):
                 self._expose(refused(Reason.UNDER_ADMISSION))

@@ -24,7 +24,7 @@ class PossibleRequests:
         self._model: KubeletModel | None = None
 
     def pods_changed(self) -> bool:
-        """Note that a pod has changed at the API server; return whether one has gone."""
+        """Note that the API server has announced a pod, or that one has ended; return whether one has."""
         return self._context.node.announced(self._context.specs)
 
     def coming(self) -> tuple[Pod, ...]:

@@ -25,16 +25,16 @@ from numaplace.steering.decision import Reason
 from numaplace.steering.triggers import NOT_KNOWN, Decided, refused
 
 
-class Written(Protocol):
-    """What the kubelet has written down (``kubelet.checkpoint``)."""
+class WrittenDown(Protocol):
+    """The devices in use that the kubelet has written down (``kubelet.checkpoint``)."""
 
     @property
     def devices(self) -> IdsByResource | None:
-        """The devices in use, as read last; ``None`` where that cannot be read."""
+        """What was read last; ``None`` where it cannot be read."""
         ...
 
     async def refresh(self) -> bool:
-        """Read it anew if it has changed; return whether it has."""
+        """Read it if it has changed; return whether it has."""
         ...
 
 
@@ -69,7 +69,7 @@ class Suspension:
         *,
         probe: KubeletProbe,
         quiescence: Quiescence,
-        checkpoint: Written,
+        checkpoint: WrittenDown,
         breaker: BreakerBox,
     ) -> None:
         self._context = context
@@ -108,12 +108,12 @@ class Suspension:
         return self._breaker.trips
 
     async def read(self) -> None:
-        """Have the kubelet's own account of the devices that it holds read, if it is another one now."""
+        """Have the kubelet's checkpoint read, if it has written another one."""
         if await self._checkpoint.refresh():
             self._context.node.written(self._checkpoint.devices)
 
     def update(self, settings: Settings) -> Decided | None:
-        """See whether a kubelet that has started lists all its pods by now; return ``why``."""
+        """Let go of the hold after a kubelet's start, if it is over; return ``why``."""
         off = self.off(settings)
         if off is not None:
             return off

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from numaplace.kubelet.signals import Signal
 from numaplace.model.device import Device
-from numaplace.model.names import DeviceId
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +34,14 @@ class StreamCursor:
 class DeviceListBroadcaster:
     """Holds the current list and wakes all streams when it is replaced. Never raises, never blocks a writer.
 
-    It remembers every device that it has ever held: a kubelet may still allocate one that has just vanished.
     It knows which version each stream has written, so that a writer can wait for its list to leave.
     """
 
     def __init__(self, initial: DeviceList | None = None) -> None:
         self._current = initial or DeviceList(0)
-        self._known: dict[DeviceId, Device] = {}
         self._changed = Signal()
         self._followers: set[StreamCursor] = set()
         self._written = Signal()
-        self._remember(self._current)
 
     @property
     def current(self) -> DeviceList:
@@ -57,16 +53,11 @@ class DeviceListBroadcaster:
         """Whether any stream is open."""
         return bool(self._followers)
 
-    def find(self, device: DeviceId) -> Device | None:
-        """Return the device as it was last published, even if it has gone since; ``None`` if it never was."""
-        return self._known.get(device)
-
     def publish(self, devices: DeviceList) -> None:
         """Replace the list. The version must be another one if the devices differ (``replaced_by``)."""
         if devices == self._current:
             return
         self._current = devices
-        self._remember(devices)
         self._changed.notify()
 
     async def wait_change(self, version: int) -> DeviceList:
@@ -104,6 +95,3 @@ class DeviceListBroadcaster:
 
     def _all_have(self, version: int) -> bool:
         return all(one.version is not None and one.version >= version for one in self._followers)
-
-    def _remember(self, devices: DeviceList) -> None:
-        self._known.update((device.id, device) for device in devices.devices)

@@ -12,7 +12,7 @@ Why in this way:
   takes over a path that another server owns and unlinks it when it stops. So each start has its own name.
 - The kubelet never reopens a stream that has ended, and a stopped former server must not be the reason for a
   gap. So a lost stream, too, leads to a new start, and the former server stops after the new one is accepted.
-  (Kubelets before 1.36 take the former server's end for the new one's: one more start mends that.)
+  (Kubelets before 1.36 take the former server's end for the new one's: one more start repairs that.)
 - A kubelet that starts deletes all sockets here, ours included, and grpcio does not notice that.
 - A late notice about a kubelet.sock that the last registration has already used is no restart: identities
   are compared, and taken before dialling.
@@ -32,15 +32,16 @@ from numaplace.errors import PeerError
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.api import deviceplugin_pb2_grpc as rpc
 from numaplace.kubelet.channel import answer_of, open_channel
-from numaplace.kubelet.plugin.render import VERSION, plugin_options
+from numaplace.kubelet.plugin.render import VERSION
 from numaplace.kubelet.plugin.server import PluginServer, socket_path
 from numaplace.kubelet.plugin.service import ErrorCallback, PluginHandler
 from numaplace.kubelet.plugin.watch import SocketWatch
 from numaplace.kubelet.sockets import SocketIdentity, remove_leftovers, socket_prefix
 from numaplace.model.names import ResourceName
+from numaplace.model.pacing import Backoff
 
 RegisteredCallback = Callable[[ResourceName, bool, str], None]
-"""Told (resource, accepted or not, detail) of every attempt to register."""
+"""Gets (resource, accepted or not, detail) of every attempt to register."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class RegistrationTimes:
 class Registrar:
     """Keeps one resource registered until ``run`` is cancelled. ``watch.run`` must be running elsewhere.
 
-    ``jitter`` gives 0 to 1 and shortens each pause by up to half; ``clock`` is monotonic, in seconds.
+    ``chance`` is that of ``Backoff``; ``clock`` is monotonic, in seconds.
     ``InputError`` when the directory's path leaves no room for a socket name.
     """
 
@@ -76,7 +77,7 @@ class Registrar:
         on_registered: RegisteredCallback,
         on_error: ErrorCallback,
         times: RegistrationTimes | None = None,
-        jitter: Callable[[], float] = random.random,
+        chance: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         socket_path(watch.directory, handler.resource)
@@ -85,7 +86,7 @@ class Registrar:
         self._on_registered = on_registered
         self._on_error = on_error
         self._times = times or RegistrationTimes()
-        self._jitter = jitter
+        self._chance = chance
         self._clock = clock
         self._server: PluginServer | None = None
         self._registered = False
@@ -103,16 +104,21 @@ class Registrar:
 
     async def run(self) -> None:
         """Stay registered; never returns. When cancelled: end the streams, stop, remove the own socket."""
-        failures = 0
+        backoff = Backoff(
+            first_seconds=self._times.first_retry_seconds,
+            longest_seconds=self._times.longest_retry_seconds,
+            chance=self._chance,
+        )
         tried: SocketIdentity | None = None
         try:
             while True:
                 kubelet = await self._watch.until(self._watch.kubelet)
-                failures = failures if kubelet == tried else 0
-                tried = kubelet
                 held = await self._register_and_hold(kubelet)
-                failures = 0 if held else failures + 1
-                await self._pause(kubelet, failures)
+                if held or kubelet != tried:
+                    backoff.reset()
+                tried = kubelet
+                if not held:
+                    await self._pause(kubelet, backoff.pause())
         finally:
             self._registered = False
             if self._server is not None:
@@ -167,7 +173,7 @@ class Registrar:
             version=VERSION,
             endpoint=server.path.name,
             resource_name=self._handler.resource,
-            options=plugin_options(),
+            options=self._handler.options,
         )
         try:
             call = rpc.RegistrationStub(channel).Register(
@@ -189,12 +195,8 @@ class Registrar:
         late = self._clock() - accepted_at > self._times.stream_start_seconds
         return "the kubelet opened no stream" if late else None
 
-    async def _pause(self, kubelet: SocketIdentity, failures: int) -> None:
-        """Back off; a kubelet other than the one that was tried ends the pause."""
-        if not failures:
-            return
-        doubled = self._times.first_retry_seconds * 2.0 ** min(failures - 1, 30)
-        seconds = min(doubled, self._times.longest_retry_seconds) * (1 - self._jitter() / 2)
+    async def _pause(self, kubelet: SocketIdentity, seconds: float) -> None:
+        """Wait; a kubelet other than the one that was tried ends the pause."""
         await self._watch_until(lambda: self._watch.kubelet() not in (None, kubelet) or None, seconds=seconds)
 
     async def _watch_until(self, condition: Callable[[], bool | None], *, seconds: float) -> None:

@@ -19,7 +19,7 @@ _DEVICE_FRAME_BYTES = 6
 
 
 def plugin_options() -> pb.DevicePluginOptions:
-    """Return the options for Register and GetDevicePluginOptions; the kubelet goes by the latter."""
+    """Return the options of devices that need no preparation before a container starts."""
     return pb.DevicePluginOptions(get_preferred_allocation_available=True)
 
 

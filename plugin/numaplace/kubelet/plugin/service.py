@@ -3,10 +3,10 @@
 What a kubelet does with errors decides how they are treated here (kubelet ``cm/devicemanager``):
 
 - GetPreferredAllocation: an error fails the pod's admission although every device would do. So there is
-  none: whatever goes wrong, the answer is a valid one (``preference.fallback``), and ``on_error`` is told.
+  none: whatever goes wrong, the answer is a valid one (``preference.fallback``), and ``on_error`` is called.
 - Allocate: an error fails the pod, an empty answer starts a container without its device. The handler should
-  therefore answer for every device that it has ever published, vanished ones included, and raise only for
-  ids that it has never known: that error reaches the kubelet.
+  therefore answer for devices that have just gone, too, and raise only for ids that it does not know: that
+  error reaches the kubelet. Its reply is passed on with fields that are not known here.
 - ListAndWatch: an empty list removes the resource, the end of a stream only marks it unhealthy until the next
   registration. So a stream that ends for our reasons ends without another message.
 """
@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 import grpc
 from grpc import aio
@@ -27,14 +27,13 @@ from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.api import deviceplugin_pb2_grpc as rpc
 from numaplace.kubelet.plugin.devicelist import DeviceList, DeviceListBroadcaster, StreamCursor
 from numaplace.kubelet.plugin.preference import complaint_about_answer, complaint_about_request, fallback
-from numaplace.kubelet.plugin.render import container_response, device_list, plugin_options
-from numaplace.model.device import ContainerEdits
+from numaplace.kubelet.plugin.render import device_list
 from numaplace.model.names import DeviceId, ResourceName
 
 __all__ = ["DeviceList", "DeviceListBroadcaster", "DevicePluginService", "ErrorCallback", "PluginHandler"]
 
 ErrorCallback = Callable[[str, Exception], None]
-"""Told (RPC name, exception) of everything that was caught here."""
+"""Gets (RPC name, exception) of everything that was caught here."""
 
 PREFERRED_LIMIT_SECONDS = 11.0
 """The last resort: the handler keeps its own deadline, 10 s at most. A later answer is a fallback."""
@@ -53,20 +52,18 @@ class PluginHandler(Protocol):
         """The extended resource that is served."""
         ...
 
-    def devices(self) -> DeviceList:
-        """Return the current list."""
+    @property
+    def options(self) -> pb.DevicePluginOptions:
+        """What Register and GetDevicePluginOptions tell the kubelet; it uses the latter."""
         ...
 
-    async def wait_change(self, version: int) -> DeviceList:
-        """Return the current list once its version is another one (``DeviceListBroadcaster.wait_change``)."""
+    @property
+    def board(self) -> DeviceListBroadcaster:
+        """What ListAndWatch sends."""
         ...
 
     def following(self) -> AbstractContextManager[StreamCursor]:
-        """Count a stream as open (``DeviceListBroadcaster.following``)."""
-        ...
-
-    def written(self, follower: StreamCursor, version: int) -> None:
-        """Take note that a stream has written this version (``DeviceListBroadcaster.written``)."""
+        """Count a stream of ``board`` as open (``DeviceListBroadcaster.following``)."""
         ...
 
     async def preferred(
@@ -75,8 +72,12 @@ class PluginHandler(Protocol):
         """Return ``size`` distinct ids of those offered, with ``must_include`` among them."""
         ...
 
-    async def allocate(self, ids: Sequence[DeviceId]) -> ContainerEdits:
-        """Return what the container gets with these devices; raise only for ids that were never published."""
+    async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
+        """Return what one container gets with these devices; what it raises fails the pod."""
+        ...
+
+    async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
+        """Prepare these devices for a container; what it raises fails the container's start."""
         ...
 
 
@@ -106,7 +107,7 @@ class DevicePluginService(rpc.DevicePluginServicer):
         self, request: pb.Empty, context: _Context
     ) -> pb.DevicePluginOptions:
         """Return the options that Register carries, too."""
-        return plugin_options()
+        return self._handler.options
 
     async def ListAndWatch(  # noqa: N802
         self, request: pb.Empty, context: _Context
@@ -129,7 +130,7 @@ class DevicePluginService(rpc.DevicePluginServicer):
                     sent = message
                     yield message
                 if current is not None:
-                    self._handler.written(follower, current.version)
+                    self._handler.board.written(follower, current.version)
 
     async def GetPreferredAllocation(  # noqa: N802
         self, request: pb.PreferredAllocationRequest, context: _Context
@@ -145,26 +146,23 @@ class DevicePluginService(rpc.DevicePluginServicer):
     async def Allocate(  # noqa: N802
         self, request: pb.AllocateRequest, context: _Context
     ) -> pb.AllocateResponse:
-        """Return one response per container request; the handler's refusal is the kubelet's error."""
+        """Return the handler's reply for each container request; its refusal is the kubelet's error."""
         try:
-            return pb.AllocateResponse(
-                container_responses=[
-                    container_response(
-                        await self._handler.allocate([DeviceId(one) for one in ids.devices_ids])
-                    )
-                    for ids in request.container_requests
-                ]
-            )
+            reply = pb.AllocateResponse()
+            for ids in request.container_requests:
+                reply.MergeFrom(await self._handler.allocate([DeviceId(one) for one in ids.devices_ids]))
         except Exception as error:  # noqa: BLE001 - a failure of ours must name its reason in the pod's status
-            self._report("Allocate", error)
-            code = grpc.StatusCode.NOT_FOUND if isinstance(error, PeerError) else grpc.StatusCode.INTERNAL
-            await context.abort(code, f"{self._handler.resource}: {error}")
+            await self._abort("Allocate", error, context)
+        return reply
 
     async def PreStartContainer(  # noqa: N802
         self, request: pb.PreStartContainerRequest, context: _Context
     ) -> pb.PreStartContainerResponse:
-        """Nothing to prepare; the options tell the kubelet not to ask."""
-        return pb.PreStartContainerResponse()
+        """Return the handler's reply; the options say whether the kubelet asks at all."""
+        try:
+            return await self._handler.pre_start([DeviceId(one) for one in request.devices_ids])
+        except Exception as error:  # noqa: BLE001 - a failure of ours must name its reason in the pod's status
+            await self._abort("PreStartContainer", error, context)
 
     async def _preferred(self, request: pb.ContainerPreferredAllocationRequest) -> Sequence[DeviceId]:
         # One call that copies them all: there may be hundreds.
@@ -201,8 +199,8 @@ class DevicePluginService(rpc.DevicePluginServicer):
     async def _next_list(self, current: DeviceList | None) -> DeviceList | None:
         """Return the next list to look at: at once for a new stream; ``None`` when draining comes first."""
         if current is None:
-            return self._handler.devices()
-        return await _first(self._handler.wait_change(current.version), unless=self._draining)
+            return self._handler.board.current
+        return await _first(self._handler.board.wait_change(current.version), unless=self._draining)
 
     def _rendered(self, devices: DeviceList) -> pb.ListAndWatchResponse:
         message, left_out = device_list(devices.devices)
@@ -211,8 +209,13 @@ class DevicePluginService(rpc.DevicePluginServicer):
             self._report("ListAndWatch", PeerError(text, code="RESOURCE_EXHAUSTED"))
         return message
 
+    async def _abort(self, method: str, error: Exception, context: _Context) -> NoReturn:
+        self._report(method, error)
+        code = grpc.StatusCode.NOT_FOUND if isinstance(error, PeerError) else grpc.StatusCode.INTERNAL
+        await context.abort(code, f"{self._handler.resource}: {error}")
+
     def _report(self, method: str, error: Exception) -> None:
-        """Tell of the error; a report that fails must not become the kubelet's error."""
+        """Call ``on_error``; a report that fails must not become the kubelet's error."""
         try:
             self._on_error(method, error)
         except Exception:  # noqa: BLE001 - logged

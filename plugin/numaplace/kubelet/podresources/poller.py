@@ -16,10 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from numaplace.errors import PeerError
-from numaplace.kubelet.pacing import TokenBucket
 from numaplace.kubelet.podresources.client import PodResources
 from numaplace.kubelet.signals import Signal
 from numaplace.model.observation import Observation
+from numaplace.model.pacing import TokenBucket
 from numaplace.model.podresources import Allocatable
 
 
@@ -61,7 +61,7 @@ class Poller:
         self._on_observation = on_observation
         self._times = times or PollerTimes()
         self._bucket = TokenBucket(
-            rate_per_second=self._times.rate_per_second, burst=self._times.burst, clock=clock
+            rate_per_second=self._times.rate_per_second, burst=self._times.burst, now_seconds=clock()
         )
         self._latest: Observation | None = None
         self._tasks: set[asyncio.Task[Observation | PeerError]] = set()
@@ -210,7 +210,7 @@ class Poller:
             self._on_observation(observation)
 
     async def _token(self) -> None:
-        while seconds := self._bucket.take():  # noqa: ASYNC110 - time is what is waited for
+        while seconds := self._bucket.take(self._clock()):  # noqa: ASYNC110 - time is what is waited for
             await asyncio.sleep(seconds)
 
     async def _until_due(self, failures: int) -> None:

@@ -1,0 +1,61 @@
+"""What the parts of a resource work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from numaplace.daemon.node_state import NodeStateHolder
+from numaplace.daemon.preference.decider import Decider, DecisionSettings
+from numaplace.daemon.runtime.logs import EventLog
+from numaplace.kubelet.directories import DirectoryWatch
+from numaplace.metrics.metrics import Metrics
+from numaplace.model.names import DeviceId, ResourceName
+
+
+class Steering(Protocol):
+    """What a service tells steering (``daemon.steering.controller``)."""
+
+    def active(self) -> None:
+        """Note that a container is under admission."""
+        ...
+
+    async def deliver_next(
+        self, resource: ResourceName, ids: Collection[DeviceId], *, since_seconds: float
+    ) -> None:
+        """Have the next list delivered before Allocate is answered; raises nothing."""
+        ...
+
+    def lost_alignment(self, resource: ResourceName) -> bool:
+        """Take note that hidden devices are offered beside shown ones; return whether that is our doing."""
+        ...
+
+    def reset(self) -> None:
+        """Expose everything: devices have changed."""
+        ...
+
+    def kubelet_lost(self) -> None:
+        """Expose everything: the kubelet does not follow any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceContext:
+    """Shared by all resources of a node. ``clock`` is monotonic, in seconds."""
+
+    keeper: NodeStateHolder
+    decider: Decider
+    steering: Steering
+    directories: DirectoryWatch
+    metrics: Metrics
+    log: EventLog
+    clock: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSettings:
+    """What a reload may change while a resource is served."""
+
+    decision: DecisionSettings
+    rescan_interval_seconds: float

@@ -1,0 +1,64 @@
+"""One look after the other at the host, for one source, each in a thread that nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from numaplace.daemon.runtime.threads import in_thread, threads_named
+from numaplace.devices.files import noting_trouble
+from numaplace.devices.scan import Scan, Source
+from numaplace.model.names import ResourceName
+
+LOOK_LIMIT_SECONDS = 30.0
+"""A look takes milliseconds. A longer one counts as failed; the next look is its end."""
+
+MAX_LEFT_BEHIND = 16
+"""With so many looks of a resource that hang, left behind by reloads, no more are begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look has brought.
+
+    ``trouble`` is why something could not be read that may be there: out of file descriptors or memory, no
+    permission, an I/O error. ``watch_paths`` are those of ``Source``.
+    """
+
+    scan: Scan
+    watch_paths: tuple[Path, ...] = ()
+    trouble: str = ""
+
+
+class HostLook:
+    """Looks when asked, never twice at a time."""
+
+    def __init__(self, source: Source, resource: ResourceName) -> None:
+        self._source = source
+        self._thread = f"look {resource}"
+        self._running: asyncio.Future[Look] | None = None
+
+    async def take(self) -> Look:
+        """Look; ``TimeoutError`` if that takes too long. What the source raises is raised."""
+        if self._running is None:
+            if threads_named(self._thread) >= MAX_LEFT_BEHIND:
+                await asyncio.sleep(LOOK_LIMIT_SECONDS)
+                raise TimeoutError
+            self._running = in_thread(self._look, name=self._thread)
+        running = self._running
+        await asyncio.wait({running}, timeout=LOOK_LIMIT_SECONDS)
+        if not running.done():
+            raise TimeoutError
+        self._running = None
+        return running.result()
+
+    def give_up(self) -> None:
+        """Leave a look that is under way behind."""
+        if self._running is not None:
+            self._running.cancel()
+            self._running = None
+
+    def _look(self) -> Look:
+        with noting_trouble() as trouble:
+            return Look(self._source.scan(), self._source.watch_paths, *trouble[:1])

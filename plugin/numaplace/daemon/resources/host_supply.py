@@ -1,0 +1,125 @@
+"""Devices that are found on the host: looks, what they bring, and what a container gets with a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numaplace.daemon.resources.change_watch import ChangeWatch
+from numaplace.daemon.resources.context import ResourceContext, ResourceSettings
+from numaplace.daemon.resources.host_look import HostLook, Look
+from numaplace.daemon.resources.scan_log import ScanLog
+from numaplace.daemon.resources.supply import PutDevices
+from numaplace.devices.inventory import Inventory, InventoryChange
+from numaplace.devices.scan import Scan, Source
+from numaplace.errors import PeerError
+from numaplace.kubelet.api import deviceplugin_pb2 as pb
+from numaplace.kubelet.plugin.render import container_response, plugin_options
+from numaplace.model.device import Device, combine
+from numaplace.model.names import DeviceId, ResourceName
+
+SETTLE_SECONDS = 2.0
+"""Time to the next look when a device has changed and the change is not believed yet."""
+
+MAX_GONE = 1024
+"""As many devices that have gone are answered for: the kubelet may be about to allocate them."""
+
+
+class HostSupply:
+    """Implements ``Supply`` with a device source."""
+
+    def __init__(
+        self, resource: ResourceName, source: Source, context: ResourceContext, settings: ResourceSettings
+    ) -> None:
+        self._resource = resource
+        self._context = context
+        self._interval_seconds = settings.rescan_interval_seconds
+        self._host = HostLook(source, resource)
+        self._changes = ChangeWatch(context.directories)
+        self._log = ScanLog(resource, context.metrics, context.log)
+        self._inventory = Inventory()
+        self._gone: dict[DeviceId, Device] = {}
+        self._looked = False
+        self._put: PutDevices = lambda _: None
+
+    @property
+    def options(self) -> pb.DevicePluginOptions:
+        """Nothing has to be prepared before a container starts."""
+        return plugin_options()
+
+    def reload(self, settings: ResourceSettings) -> None:
+        """Look as often as these settings say."""
+        self._interval_seconds = settings.rescan_interval_seconds
+
+    async def run(self, put: PutDevices) -> None:
+        """Look now, after each interval, at file events, and soon while a change is not settled."""
+        self._put = put
+        try:
+            while True:
+                await self.look()
+                if self._looked:
+                    await self._changes.wait(
+                        SETTLE_SECONDS if self._inventory.unsettled else self._interval_seconds
+                    )
+        finally:
+            self._changes.follow(())
+            self._host.give_up()
+
+    async def look(self) -> None:
+        """Look at the host once; what cannot be seen for a reason of ours changes nothing."""
+        try:
+            look = await self._host.take()
+        except TimeoutError:
+            self._hangs()
+            return
+        except Exception as exc:  # noqa: BLE001 - logged once, with its traceback
+            self._log.crashed(exc)
+            look = Look(Scan(failed=True))
+        else:
+            self._changes.follow(look.watch_paths)
+            self._log.looked(look)
+        state = self._context.keeper.now
+        scan = look.scan.without(state.owners(but=self._resource))
+        if look.trouble and self._inventory.tracked:
+            scan = Scan(failed=True)
+        used = state.in_use(self._resource)
+        # Before the first List nobody knows which devices pods hold: then none may be dropped.
+        in_use = frozenset(self._inventory.tracked) if used is None else used
+        change = self._inventory.update(scan, in_use=in_use, now_seconds=self._context.clock())
+        self._take(change)
+        self._log.changed(scan, change)
+
+    async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
+        """Answer for every device that is offered, and for those that have gone lately."""
+        devices = [self._find(device_id) for device_id in ids]
+        missing = [device_id for device_id, device in zip(ids, devices, strict=True) if device is None]
+        if missing:
+            raise PeerError(f"unknown device ids: {', '.join(missing)}", code="NOT_FOUND")
+        edits = combine(device.edits for device in devices if device is not None)
+        return pb.AllocateResponse(container_responses=[container_response(edits)])
+
+    async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
+        """Nothing to prepare."""
+        return pb.PreStartContainerResponse()
+
+    def _hangs(self) -> None:
+        self._log.hangs(self._inventory.devices)
+        if not self._looked:
+            # Devices that a former source of this resource has left are free for others.
+            self._context.keeper.set_devices(self._resource, ())
+
+    def _take(self, change: InventoryChange) -> None:
+        before, self._inventory = self._inventory, change.inventory
+        for device_id in change.added:
+            self._gone.pop(device_id, None)
+        for device_id in change.removed:
+            self._gone[device_id] = before.tracked[device_id].device
+        while len(self._gone) > max(MAX_GONE, len(change.removed)):
+            del self._gone[next(iter(self._gone))]
+        first, self._looked = not self._looked, True
+        if first or change.changed:
+            # The first look in any case: a former source of this resource may have left devices.
+            self._put(change.inventory.devices)
+
+    def _find(self, device_id: DeviceId) -> Device | None:
+        tracked = self._inventory.tracked.get(device_id)
+        return tracked.device if tracked else self._gone.get(device_id)

@@ -1,0 +1,67 @@
+"""One inotify instance for all who follow directories."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+from kubelet_side import eventually
+from numaplace.kubelet.directories import DirectoryWatch
+
+
+class Follower:
+    def __init__(self):
+        self.seen = []
+
+    def changed(self, name):
+        self.seen.append(name)
+
+
+@contextlib.asynccontextmanager
+async def running():
+    directories = DirectoryWatch(on_degraded=pytest.fail)
+    task = asyncio.create_task(directories.run())
+    # It follows nothing before its first step.
+    await asyncio.sleep(0)
+    yield directories
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_all_who_follow_a_directory_hear_of_a_change_whatever_its_path(short_dir):
+    (real := short_dir / "real").mkdir()
+    (link := short_dir / "link").symlink_to(real)
+    followers = [Follower() for _ in range(3)]
+    async with running() as directories:
+        for follower, path in zip(followers, (real, real, link), strict=True):
+            directories.follow(path, follower.changed)
+        (real / "file").write_text("x")
+        await eventually(lambda: all("file" in one.seen for one in followers))
+
+
+async def test_who_follows_no_more_hears_nothing(short_dir):
+    gone, left = Follower(), Follower()
+    async with running() as directories:
+        for follower in (gone, left):
+            directories.follow(short_dir, follower.changed)
+        directories.unfollow(short_dir, gone.changed)
+        (short_dir / "first").write_text("x")
+        await eventually(lambda: "first" in left.seen)
+        directories.unfollow(short_dir, left.changed)
+        directories.follow(short_dir, gone.changed)
+        (short_dir / "second").write_text("x")
+        await eventually(lambda: "second" in gone.seen)
+    assert "first" not in gone.seen
+    assert "second" not in left.seen
+
+
+async def test_a_directory_that_appears_later_is_followed_when_asked_again(short_dir):
+    follower = Follower()
+    directory = short_dir / "later"
+    async with running() as directories:
+        directories.follow(directory, follower.changed)
+        directory.mkdir()
+        directories.follow(directory, follower.changed)
+        (directory / "file").write_text("x")
+        await eventually(lambda: "file" in follower.seen)
