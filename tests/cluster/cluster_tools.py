@@ -89,7 +89,7 @@ def client_of(url: str, limits: Limits | None = None) -> Iterator[ApiClient]:
         client.close()
 
 
-async def until(condition: Callable[[], Any], limit_seconds: float = 10.0) -> Any:
+async def until(condition: Callable[[], Any], limit_seconds: float = 60.0) -> Any:
     end = time.monotonic() + limit_seconds
     while not (value := condition()):
         assert time.monotonic() < end, "it did not come about"

@@ -48,7 +48,7 @@ NODES = (0, 1)
 VFS_PER_NODE = 8
 GPUS_PER_NODE = 4
 SIZES = {VF: VFS_PER_NODE * 2, GPU: GPUS_PER_NODE * 2}
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 60.0
 SCAN_PAUSE_SECONDS = 20.0
 PATIENT = Times(delivery_seconds=LIMIT_SECONDS, confirm_seconds=2 * LIMIT_SECONDS)
 """A busy machine may keep the kubelet from taking a list for a while."""

@@ -230,7 +230,7 @@ async def test_refused_events_are_counted_and_told_once(site: Site, api: FakeApi
             await known(served, f"p{number}")
             await site.admit(f"p{number}", {VF: 1})
         # The first one is tried four times; the pauses between are 10.5 s at most.
-        await until(lambda: served.count("numaplace_events_total", result="failed") >= 2, limit_seconds=20)
+        await until(lambda: served.count("numaplace_events_total", result="failed") >= 2)
         (line,) = served.log.troubles
     assert line["advice"] == "allow create of events, or set cluster.events: false"
 

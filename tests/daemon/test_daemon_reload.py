@@ -100,7 +100,7 @@ async def reloaded(daemon: DaemonProcess, event: str) -> dict[str, Any]:
     since = len(daemon.lines)
     daemon.send(signal.SIGHUP)
     return dict(
-        await daemon.wait_line(lambda line: event in str(line["event"]), since=since, timeout_seconds=10)
+        await daemon.wait_line(lambda line: event in str(line["event"]), since=since, timeout_seconds=60)
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemon_site import GPU, SIZES, VF, Served, Site, http_anywhere, pod, preferred, until
+from daemon_site import GPU, LIMIT_SECONDS, SIZES, VF, Served, Site, http_anywhere, pod, preferred, until
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.simulate.process import running_daemon
 
@@ -121,7 +121,7 @@ async def test_sigterm_ends_streams_without_an_empty_list_and_removes_the_socket
 async def test_sigterm_while_no_kubelet_is_there(site: Site, config: Path) -> None:
     await site.kubelet.stop()
     async with running_daemon(config) as daemon:
-        await daemon.wait_line(lambda line: line["event"] == "devices changed", timeout_seconds=10)
+        await daemon.wait_line(lambda line: line["event"] == "devices changed", timeout_seconds=LIMIT_SECONDS)
         assert await daemon.stop() == 0
 
 
@@ -129,9 +129,9 @@ async def test_an_idle_daemon_is_quiet(site: Site) -> None:
     config = site.write(site.document(pollInterval="500ms", rescanInterval="1s", http=http_anywhere()))
     async with running_daemon(config) as daemon:
         await site.registered()
-        await daemon.wait_line(lambda line: line["event"] == "registered", timeout_seconds=10)
+        await daemon.wait_line(lambda line: line["event"] == "registered", timeout_seconds=LIMIT_SECONDS)
         await until(lambda: sum(line["event"] == "registered" for line in daemon.lines) == 2)
-        await daemon.wait_line(lambda line: line["event"] == "steering", timeout_seconds=10)
+        await daemon.wait_line(lambda line: line["event"] == "steering", timeout_seconds=LIMIT_SECONDS)
         before = list(daemon.lines)
         await lists(site, 4)
         assert daemon.lines == before

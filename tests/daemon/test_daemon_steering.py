@@ -240,13 +240,13 @@ async def test_settings_change_in_place(site):
 
 
 async def test_podresources_that_does_not_answer_costs_no_pod_and_no_time(site):
-    async with steered(site, deadline="200ms", pollInterval="10m") as served:
+    async with steered(site, deadline="1s", pollInterval="10m") as served:
         await placed(site, "p0", {GPU: 1})
         assert hidden(site, GPU) == {0}
-        site.kubelet.faults = Faults(delays_seconds={"List": 2.0})
+        site.kubelet.faults = Faults(delays_seconds={"List": 60.0})
         started = time.monotonic()
         assert (await placed(site, "p1", {GPU: 1})).admitted
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 30
         await until(lambda: hidden(site, GPU) == set())
         assert served.count("numaplace_steering_failures_total", reason="no-list") == 1
         site.kubelet.faults = Faults()

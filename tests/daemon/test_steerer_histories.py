@@ -89,7 +89,7 @@ class World:
         self.checkpoint = Checkpoint()
         choice = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
         declared = (Request.of({GPU: 1}), Request.of({VF: 1}))
-        self.settings = Settings(True, choice, declared, backoff_seconds=5.0)
+        self.settings = Settings(True, choice, declared, backoff_seconds=5.0, deadline_seconds=60.0)
         self.log = RecordedLog()
         self.metrics = Metrics(version="test", clock=lambda: self.now)
         context = SteeringContext(

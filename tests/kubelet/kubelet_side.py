@@ -14,7 +14,7 @@ from numaplace.kubelet.api import deviceplugin_pb2 as dp
 from numaplace.kubelet.api import deviceplugin_pb2_grpc as dp_rpc
 from numaplace.kubelet.api import podresources_pb2 as pr
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 async def eventually(condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS) -> None:
