@@ -1,4 +1,4 @@
-"""Simulates how strategies fragment a node: ``python -m study``. What it means: docs/fragmentation.md."""
+"""Simulates how strategies fragment a node: ``python -m study``. The results: docs/fragmentation.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from study.worlds import SHORT_WORLDS, WORLDS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study and print it; return 0."""
     arguments = _parser().parse_args(argv)
     effort = replace(QUICK if arguments.quick else Effort(), processes=arguments.processes)
     if arguments.seeds:
