@@ -1,6 +1,6 @@
 """The processes beside the daemon: ``python -m bench.child ROLE FOLDER [RESOURCE…]``.
 
-Each says one line of JSON when it is ready (the kubelet: one more when all resources are registered), and
+Each prints one line of JSON when it is ready (the kubelet: one more when all resources are registered), and
 ends when its standard input does.
 """
 
@@ -32,29 +32,24 @@ class Reference(rpc.DevicePluginServicer):
     async def GetPreferredAllocation(  # noqa: N802 - the protocol's name
         self, request: pb.PreferredAllocationRequest, context: Context
     ) -> pb.PreferredAllocationResponse:
-        """Return one id."""
         return pb.PreferredAllocationResponse(
             container_responses=[pb.ContainerPreferredAllocationResponse(deviceIDs=["vf-0-0"])]
         )
 
     async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
-        """Return nothing."""
         return pb.AllocateResponse()
 
     async def GetDevicePluginOptions(self, request: pb.Empty, context: Context) -> pb.DevicePluginOptions:  # noqa: N802
-        """Return none."""
         return pb.DevicePluginOptions()
 
     async def PreStartContainer(  # noqa: N802
         self, request: pb.PreStartContainerRequest, context: Context
     ) -> pb.PreStartContainerResponse:
-        """Do nothing."""
         return pb.PreStartContainerResponse()
 
     async def ListAndWatch(  # noqa: N802
         self, request: pb.Empty, context: Context
     ) -> AsyncIterator[pb.ListAndWatchResponse]:
-        """Send one empty list."""
         yield pb.ListAndWatchResponse()
 
 
@@ -67,7 +62,6 @@ class Listing:
         self._next = 0
 
     def add_to(self, server: aio.Server) -> None:
-        """Serve on a server."""
         server.add_generic_rpc_handlers(
             (
                 _raw(LIST_SERVICE, {"List": self._list, "GetAllocatableResources": self._capacity}),
@@ -144,7 +138,7 @@ async def ended() -> None:
 
 
 def say(fact: dict[str, object]) -> None:
-    """Tell the parent."""
+    """Print a fact for the parent."""
     print(json.dumps(fact), flush=True)
 
 

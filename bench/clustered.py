@@ -1,4 +1,4 @@
-"""The daemon at rest with an API server: memory while it watches the node's pods."""
+"""The idle daemon with an API server: memory while it watches the node's pods."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bench.stats import Row
 MAX_RSS_MIB = 75.0
 NODE_NAME = "worker-1"
 WATCH_SECONDS = 20.0
-# What else is in a pod's object besides what is read of it: volumes, conditions, managed fields.
+# Fields of a pod that are not read: volumes, conditions, managed fields.
 _OTHER_BYTES = 7 * 1024
 
 
 def measure_clustered(folder: Path) -> list[Row]:
-    """Return the row of a daemon that finds its API server by a kubeconfig, the dearest way."""
+    """Return the row of a daemon that finds its API server by a kubeconfig, which costs the most memory."""
     folder.mkdir()
     config = host_of(folder)
     api = FakeApiServer()

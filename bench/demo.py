@@ -14,7 +14,6 @@ MAX_SECONDS = 15.0
 
 
 def measure_demo() -> list[Row]:
-    """Return one row, medians."""
     demo = median(_seconds("-m", "numaplace", "demo") for _ in range(RUNS))
     bare = median(_seconds("-c", "pass") for _ in range(STARTS))
     return [Row("numaplace demo, start to end", "s", demo, bare, max_value=MAX_SECONDS)]

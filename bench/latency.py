@@ -1,7 +1,7 @@
 """GetPreferredAllocation through real gRPC, interleaved with its reference call by call.
 
 The reference of each sample: a call to a server that decodes the same request and returns a constant, plus a
-bare List of the same state, whose reply is decoded by protobuf and not looked at. All three calls are made
+bare List of the same state, whose reply is decoded by protobuf and dropped. All three calls are made
 from this process, with a client of the kubelet's dial options; daemon, reference and kubelet are processes of
 their own.
 """
@@ -24,7 +24,7 @@ from bench.parts import KUBELET_DIAL_OPTIONS, Child, Daemon, PodResources, chann
 from bench.stats import Row, middle_round
 
 CALLS_PER_SECOND = 33.0
-"""Below the rate that the daemon allows itself at PodResources: what is measured is latency, not waiting."""
+"""Below the daemon's own rate limit for PodResources: what is measured is latency, not waiting."""
 ROUNDS = 3
 
 

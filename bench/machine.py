@@ -77,7 +77,6 @@ class Machine:
         self._pods.append(_Pod(f"workload-6d4cf56db6-{number:05d}"))
 
     def offered(self) -> list[str]:
-        """Return all free devices, in random order."""
         return self._random.sample(list(self._free), len(self._free))
 
     def give(self, ids: Sequence[str]) -> None:
@@ -90,12 +89,10 @@ class Machine:
             del self._free[device]
 
     def listing(self) -> bytes:
-        """Return the serialised List reply."""
         pods = self._random.sample(list(self._pods), len(self._pods))
         return pb.ListPodResourcesResponse(pod_resources=map(self._message, pods)).SerializeToString()
 
     def allocatable(self) -> bytes:
-        """Return the serialised GetAllocatableResources reply."""
         return pb.AllocatableResourcesResponse(
             devices=[self._block(device) for device in self._numa],
             cpu_ids=range(self.request.nodes * CPUS_PER_NODE),

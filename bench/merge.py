@@ -2,7 +2,7 @@
 
 Every provider offers every NUMA node set of at least some width, those of that width preferred: the worst
 case. The kubelet's time grows with the product of the providers' hints, so what is too large for it
-is held against the largest merge that it can do in seconds.
+is compared with the largest merge that it can do in seconds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A machine, the kubelet's merge to hold it against, and how many times its time it may take."""
+    """A machine, the kubelet's merge to compare it with, and how many times its duration it may take."""
 
     machine: Machine
     beside: Machine
@@ -54,7 +54,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What both sides are given."""
+    """The input of both sides."""
 
     policy: PolicyName
     topology: NumaTopology
@@ -68,7 +68,7 @@ Merged = tuple[list[int] | None, bool, bool]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the kubelet's code makes of a merge, and how long it took."""
+    """The result of the kubelet's code, and how long it took."""
 
     merged: Merged
     seconds: float

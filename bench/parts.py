@@ -31,7 +31,7 @@ KUBELET_DIAL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_h
 
 
 class Child:
-    """A process of ours that tells facts, one line of JSON each. ``spawned`` is on ``time.monotonic``."""
+    """A child process that prints facts, one line of JSON each. ``spawned`` is on ``time.monotonic``."""
 
     def __init__(self, role: str, folder: Path, *resources: str) -> None:
         self.spawned = time.monotonic()
@@ -56,7 +56,6 @@ class Child:
         return fact
 
     def stop(self) -> None:
-        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         _await_end(self._process)
@@ -89,7 +88,6 @@ class Daemon:
         self.pid = self._process.pid
 
     def stop(self) -> None:
-        """End the daemon."""
         self._process.terminate()
         _await_end(self._process)
 
@@ -103,7 +101,7 @@ def _await_end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None
 
 
 class PodResources:
-    """What a bench tells the kubelet's process to answer, and a bare client of the same API."""
+    """The replies of the kubelet's process, and a bare client of the same API."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._api = PodResourcesListerStub(channel)
@@ -112,7 +110,7 @@ class PodResources:
         self._allocatable = _raw(channel, "Allocatable")
 
     def bare_list(self) -> ListPodResourcesResponse:
-        """Call List; the reply is decoded by protobuf, and nobody looks at it."""
+        """Call List; the reply is decoded by protobuf and dropped."""
         return self._api.List(ListPodResourcesRequest())
 
     def show(self, *listings: bytes) -> None:
@@ -132,7 +130,6 @@ def _raw(channel: grpc.Channel, method: str) -> grpc.UnaryUnaryMultiCallable[byt
 
 @contextlib.contextmanager
 def channel(path: Path, options: Sequence[tuple[str, object]] = ()) -> Iterator[grpc.Channel]:
-    """Connect to a socket."""
     limit = ("grpc.max_receive_message_length", RECEIVE_LIMIT_BYTES)
     made = grpc.insecure_channel(unix_target(path), options=(limit, *options))
     try:

@@ -14,7 +14,6 @@ _HEADERS = ("what", "numaplace", "reference", "ratio", "limit", "")
 
 
 def as_table(rows: Sequence[Row]) -> str:
-    """Return the table."""
     cells = [
         (
             row.name,

@@ -1,4 +1,4 @@
-"""The daemon at rest: memory, time to registrations, CPU; beside a process with only its libraries."""
+"""The idle daemon: memory, time to registrations, CPU; beside a process with only its libraries."""
 
 from __future__ import annotations
 

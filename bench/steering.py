@@ -1,4 +1,4 @@
-"""Allocate while steering: the next withheld set is worked out and delivered before the answer.
+"""Allocate while steering: the next withheld set is computed and delivered before the answer.
 
 A large machine and many declared requests, on an emulated kubelet with the policy ``single-numa-node``;
 daemon and kubelet are processes of their own. What is measured is what the kubelet waits for: the List, the
@@ -28,7 +28,7 @@ NODES, RESOURCES, DEVICES_PER_NODE, CPUS_PER_NODE = 8, 6, 8, 16
 REQUESTS = 50
 KEPT_PODS = 30
 PODS_PER_SECOND = 15.0
-"""Few enough for the rate that the daemon allows itself at PodResources: latency is measured, not waiting."""
+"""Few enough for the daemon's own rate limit for PodResources: latency is measured, not waiting."""
 
 GIB = 1 << 30
 
@@ -63,7 +63,7 @@ async def _measured(folder: Path, *, requests: int, calls: int) -> list[float]:
     async with kubelet, running_daemon(config) as daemon:
         for resource in _names():
             await kubelet.wait_registered(resource, count=NODES * DEVICES_PER_NODE)
-        # With a reason in it, steering is off, and nothing would be measured.
+        # With a reason to withhold nothing, steering would not be measured.
         await daemon.wait_line(
             lambda line: line["event"] == "steering" and not line["why"], timeout_seconds=30
         )
@@ -72,7 +72,7 @@ async def _measured(folder: Path, *, requests: int, calls: int) -> list[float]:
 
 
 async def _churn(kubelet: KubeletEmulator, requests: list[Request], *, calls: int) -> None:
-    """Admit pods until there were so many Allocate calls; the oldest of many go."""
+    """Admit pods until ``calls`` Allocate calls were made; the oldest pods are deleted."""
     rng, number, alive = Random(1), 0, []
     loop = asyncio.get_running_loop()
     while sum(one.method == "Allocate" for one in kubelet.calls) < calls:
@@ -92,7 +92,7 @@ def _names() -> list[ResourceName]:
 
 
 def _requests(count: int) -> list[Request]:
-    """Return so many different requests: one to three resources, with CPUs and memory."""
+    """Return ``count`` different requests: one to three resources, with CPUs and memory."""
     names = _names()
     kinds = product(range(RESOURCES), (1, 2, 3), (1, 2, 4))
     return [

@@ -1,4 +1,4 @@
-"""``numaplace doctor`` beside a real kubelet: nothing to mend on a healthy node, and what is broken."""
+"""``numaplace doctor`` beside a real kubelet: no problem on a healthy node, and what is broken."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_kubelet_is_away(site: EquippedNode, daemon: Daemon) -> None:
         site.node.kubelet.start()
         site.wait_registered(daemon)
     assert report.code == 1
-    assert any("nobody listens at kubelet.sock" in one for one in report.of("registration"))
+    assert any("nothing listens on kubelet.sock" in one for one in report.of("registration"))
     assert any("the PodResources API cannot be reached" in one for one in report.of("pod-resources"))
     assert report.of("devices") == []
 
@@ -151,4 +151,4 @@ def test_pages_of_the_daemon_that_cannot_be_reached(
     site: EquippedNode, daemon: Daemon, tmp_path: Path
 ) -> None:
     report = examine(site, somewhere_else(site, tmp_path))
-    assert report.of("daemon") == ["unknown: the daemon runs, and its pages cannot be reached from here"]
+    assert report.of("daemon") == ["unknown: the daemon runs, but its pages cannot be reached from here"]

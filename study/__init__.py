@@ -1,1 +1,1 @@
-"""How strategies fragment a node, or do not: generated traces on the simulator (docs/fragmentation.md)."""
+"""How strategies fragment a node: generated traces on the simulator (docs/fragmentation.md)."""

@@ -1,4 +1,4 @@
-"""Simulates how strategies fragment a node: ``python -m study``. What it means: docs/fragmentation.md."""
+"""Simulates how strategies fragment a node: ``python -m study``. The results: docs/fragmentation.md."""
 
 from __future__ import annotations
 

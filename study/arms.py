@@ -27,7 +27,7 @@ NAMES = {
 class Arm:
     """One way to place. The first arm of each Topology Manager policy is the baseline of the others.
 
-    ``always`` is the steering mode that follows the strategy with several sizes, too.
+    ``always`` is the steering mode that follows the strategy also with several sizes.
     """
 
     policy: PolicyName
@@ -39,7 +39,6 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """How tables call it."""
         name = f"{NAMES[self.enforcement]} {self.strategy}" if self.enforcement in NAMES else self._alone
         marks = {"always": self.always, "weights": self.weighted, "closest": self.closest}
         return ", ".join([name, *(mark for mark, given in marks.items() if given)])
@@ -54,7 +53,6 @@ _IN_KUBELET = (Enforcement.STEERING, Enforcement.KUBELET)
 
 
 def arms_for(world: World) -> tuple[Arm, ...]:
-    """Return the arms that make sense in a world."""
     return tuple(arm for policy in POLICIES for arm in _arms(world, policy))
 
 
@@ -78,7 +76,6 @@ def _arms(world: World, policy: PolicyName) -> Iterator[Arm]:
 
 
 def scenario_of(world: World, arm: Arm) -> Scenario:
-    """Return the empty node."""
     return Scenario(
         machine=machine_of(world),
         kubelet=KubeletSettings(
@@ -100,5 +97,5 @@ def scenario_of(world: World, arm: Arm) -> Scenario:
 
 
 def requests_of(world: World) -> tuple[Request, ...]:
-    """Return the requests that steering is told of: all jobs that ask for devices or CPUs."""
+    """Return the requests declared for steering: all jobs with devices or CPUs."""
     return tuple(Request.of(request.amounts) for request in world.requests)

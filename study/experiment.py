@@ -15,7 +15,7 @@ from study.traces import generate
 from study.worlds import World
 
 Progress = Callable[[int, int], None]
-"""Told how many tasks of how many are done."""
+"""Called with the numbers of finished and of all tasks."""
 S = TypeVar("S")
 T = TypeVar("T")
 U = TypeVar("U")

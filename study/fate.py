@@ -1,4 +1,4 @@
-"""What became of a job: the classes that the study counts."""
+"""The outcomes of a job that the study counts."""
 
 from __future__ import annotations
 
@@ -45,12 +45,11 @@ class Room:
 
     @classmethod
     def of(cls, books: Books, amounts: Amounts) -> Room:
-        """Look."""
         return cls(books.room_in_total(amounts), books.room_in_a_domain(amounts))
 
 
 def fate_of(world: World, amounts: Amounts, created: Created, *, held: Held, room: Room) -> Fate:
-    """Classify a job by what it asked for and what it got."""
+    """Classify a job by its request and its allocation."""
     if not created.admitted:
         return _refused(world, amounts, reason=created.reason, room=room)
     devices, cpus = nodes_of(held, world.device), nodes_of(held, CPU)

@@ -49,5 +49,4 @@ MEASURES = (
 
 
 def measure(record: Record) -> Mapping[str, float]:
-    """Return all measures by key."""
     return {one.key: one.of(record) for one in MEASURES}

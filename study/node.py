@@ -1,4 +1,4 @@
-"""What is free on each NUMA node: the study's own books, kept from what the simulator says each job got."""
+"""What is free on each NUMA node: the study's own accounts, from the simulator's allocations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class Books:
         self._node_of_device = {one.id: one.nodes[0] for one in machine.devices[world.device]}
 
     def held(self, created: Created) -> Held:
-        """Return what an admitted job got."""
         held: Counter[tuple[int, ResourceName]] = Counter()
         for container in created.containers:
             held.update((self._node_of_cpu[cpu], CPU) for cpu in container.cpus)
@@ -37,26 +36,21 @@ class Books:
         return held
 
     def take(self, held: Held) -> None:
-        """Enter an allocation."""
         for key, amount in held.items():
             self._free[key] -= amount
 
     def give_back(self, held: Held) -> None:
-        """Enter the end of an allocation."""
         for key, amount in held.items():
             self._free[key] += amount
 
     def room(self, amounts: Amounts, nodes: Iterable[int]) -> bool:
-        """Whether the nodes together have the amounts free."""
         where = tuple(nodes)
         return all(sum(self._free[node, name] for node in where) >= n for name, n in amounts.items())
 
     def room_in_total(self, amounts: Amounts) -> bool:
-        """Whether the whole node has the amounts free, wherever."""
         return self.room(amounts, range(self._world.nodes))
 
     def room_in_a_domain(self, amounts: Amounts) -> bool:
-        """Whether one domain has the amounts free."""
         return any(self.room(amounts, group) for group in self._world.groups)
 
     def used(self, name: ResourceName) -> list[float]:
@@ -69,5 +63,4 @@ class Books:
 
 
 def nodes_of(held: Held, name: ResourceName) -> frozenset[int]:
-    """Return the NUMA nodes on which a resource is held."""
     return frozenset(node for node, one in held if one == name)

@@ -1,7 +1,7 @@
-"""The offline optimum: the most jobs of a trace that can be admitted and aligned by one who knows all of it.
+"""The offline optimum: the most jobs of a trace that can be aligned if all of it is known in advance.
 
-Jobs come when they come and never move, as on a node; only knowledge of the future is added. There are two
-bounds: of one who may refuse a job to keep room for others, and of one who, like a kubelet, takes every job
+Jobs arrive in order and never move, as on a node; only knowledge of the future is added. There are two
+bounds: one may refuse a job to keep room for others, the other, like a kubelet, takes every job
 that some domain has room for and only chooses the domain. The second bounds every placement strategy under
 ``single-numa-node``.
 """

@@ -46,7 +46,6 @@ def as_text(
     effort: Effort,
     markdown: bool,
 ) -> str:
-    """Return all tables."""
     style = "github" if markdown else "simple"
     parts = [NOTE.format(seeds=effort.seeds)]
     for result in results:
@@ -91,7 +90,7 @@ def _long_table(table: Table, style: str) -> str:
 
 
 def _shown(table: Table) -> list[Measure]:
-    """Return the columns that say something: not all zero, not the same as another column or in all rows."""
+    """Return the columns with information: not all zero, not the same as another column or in all rows."""
 
     def column(key: str) -> list[Estimate]:
         return [row.values[key] for row in table.rows]

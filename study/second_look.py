@@ -48,7 +48,7 @@ def look_again(
 
 
 def _worse(row: Compared) -> Iterator[str]:
-    """Yield the measures. Who sets ``always`` has chosen the balance over room for large jobs."""
+    """Yield the measures. With ``always`` the user has chosen balance over room for large jobs."""
     if row.steering.always:
         return
     for key in ("admitted", "aligned"):

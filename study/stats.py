@@ -24,7 +24,6 @@ class Estimate:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of one value per seed."""
     if len(values) < 2:
         return Estimate(fmean(values), 0.0)
     return Estimate(fmean(values), t_quantile(len(values) - 1) * stdev(values) / sqrt(len(values)))

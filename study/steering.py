@@ -1,4 +1,4 @@
-"""The comparison of steering: a row for each node, policy and strategy, with all who place side by side."""
+"""The comparison of steering: a row for each node, policy and strategy; placements side by side."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ class Compared:
 
 
 def compare(results: Sequence[Result], short: Sequence[ShortResult]) -> Iterator[Compared]:
-    """Yield the rows, in the order of the worlds."""
     for result in results:
         yield from _rows(result.world, result.load, result.values, optimum=None)
     for one in short:
@@ -82,7 +81,7 @@ def _four(samples: Sequence[Sequence[float]]) -> tuple[float, float, float, floa
 
 
 def is_off(world: World, arm: Arm) -> bool:
-    """Return whether steering leaves a world's jobs to the kubelet for their several sizes."""
+    """Return whether steering leaves a world's jobs to the kubelet because their sizes differ."""
     simulator = Simulator(scenario_of(world, arm))
     created = simulator.play(Create(pod_of(0, world.requests[0].amounts)), number=1)
     assert isinstance(created, Created)  # noqa: S101 - it was a create step

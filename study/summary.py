@@ -31,7 +31,6 @@ class Table:
 
 
 def tables_of(result: Result) -> Iterator[Table]:
-    """Yield a result's tables."""
     pairs = list(zip(arms_for(result.world), result.values, strict=True))
     for policy in POLICIES:
         mine = [(arm, seeds) for arm, seeds in pairs if arm.policy is policy]

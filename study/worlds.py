@@ -1,4 +1,4 @@
-"""What is simulated: a node, the jobs that come to it, and how full they make it. One row per world."""
+"""What is simulated: a node, its jobs, and how full they make it. One row per world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEAR, SAME_SOCKET, OTHER_SOCKET = 10, 12, 32
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One kind of job: what it asks for (whole CPUs, devices) and its share of all jobs."""
+    """One kind of job: its request (whole CPUs, devices) and its share of all jobs."""
 
     amounts: Amounts
     share: float
@@ -47,23 +47,21 @@ class World:
 
     @property
     def device(self) -> ResourceName:
-        """The device resource."""
         return next(name for name in self.capacity if name != CPU)
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The domains."""
         return self.domains or tuple((node,) for node in range(self.nodes))
 
     @property
     def largest(self) -> int:
-        """The most devices that a job asks for which one domain can hold."""
+        """The largest device request that one domain can hold."""
         most = self.capacity[self.device] * len(self.groups[0])
         return max(n for request in self.requests if (n := request.amounts.get(self.device, 0)) <= most)
 
 
 def sizes(shares: Mapping[int, float]) -> tuple[Request, ...]:
-    """Return requests that ask for GPUs alone."""
+    """Return requests for GPUs alone."""
     return tuple(Request({GPU: size}, share) for size, share in shares.items())
 
 

@@ -33,7 +33,7 @@ LABEL_VALUES, ALPHABETICAL = 1, 1
 
 
 def _variable(name: str, label: str, query: str) -> Json:
-    """Return a variable with the values of a label; ``All`` asks with one short regular expression."""
+    """Return a variable with the values of a label; ``All`` is one short regular expression."""
     return {
         "name": name,
         "label": label,
@@ -63,7 +63,6 @@ ALERTS = {
 
 
 def variables() -> list[Json]:
-    """Return what can be chosen above the panels."""
     sizes = ["2", "4", "8", "16"]
     here = 'job=~"$job"'
     return [
@@ -85,7 +84,6 @@ def variables() -> list[Json]:
 
 
 def dashboard() -> Json:
-    """Return the dashboard."""
     return {
         "uid": "numaplace",
         "title": "numaplace",

@@ -26,7 +26,7 @@ DECISIONS = Row(
         Panel(
             "timeseries",
             "Answers by outcome",
-            "placed: chosen by the comparison. all: as many were asked for as were offered. no-topology: "
+            "placed: chosen by the comparison. all: as many were requested as were offered. no-topology: "
             "the devices "
             "have no NUMA node. fallback: see the reasons.",
             {"{{outcome}}": per_second("numaplace_decisions_total", "outcome", where=OURS)},
@@ -50,9 +50,8 @@ DECISIONS = Row(
         Panel(
             "timeseries",
             "On one NUMA node, or split",
-            "Answers by where their devices are. Splits come with fragmentation, and with requests that "
-            "no NUMA node is "
-            "large enough for.",
+            "Answers by whether one NUMA node has all their devices. Splits come with fragmentation, and "
+            "with requests that no NUMA node is large enough for.",
             {"{{alignment}}": per_second("numaplace_alignments_total", "alignment", where=OURS)},
             "ops",
             width=6,
@@ -63,7 +62,7 @@ DECISIONS = Row(
             "Fallbacks by reason",
             "stale: PodResources did not answer in time. snapshot: no state was known yet. deadline: too "
             "slow. "
-            "invalid-request: the kubelet asked for something odd. error, invalid-answer: bugs, please "
+            "invalid-request: the kubelet's request was invalid. error, invalid-answer: bugs, please "
             "report them.",
             {"{{reason}}": per_second("numaplace_fallbacks_total", "reason", where=OURS)},
             "ops",
@@ -84,7 +83,7 @@ DECISIONS = Row(
         Panel(
             "bargauge",
             "Slowest nodes, p99 of the last hour",
-            "The ten nodes with the slowest decisions. What they have in common is often a busy kubelet.",
+            "The ten nodes with the slowest decisions. A common cause is a busy kubelet.",
             {"{{node}}": f"topk(10, {duration(0.99, 'node', window='1h')})"},
             "s",
             width=6,
@@ -93,7 +92,7 @@ DECISIONS = Row(
         Panel(
             "bargauge",
             "Most fallbacks, last hour",
-            "The ten nodes with the most answers that lacked knowledge.",
+            "The ten nodes with the most answers given with less than full knowledge.",
             {"{{node}}": f"topk(10, {FELL_BACK})"},
             width=6,
             decimals=0,
@@ -119,8 +118,8 @@ DEVICES = Row(
         Panel(
             "timeseries",
             "Not offered",
-            "Devices that were found and are not offered, PFs among them; nodes where no device matches, or "
-            "the last look failed. The log of the node's daemon says why.",
+            "Devices that were found but are not offered, including PFs; nodes where no device matches, or "
+            "the last scan failed. The log of the node's daemon says why.",
             {
                 "{{resource}}: left out": "sum by (resource) "
                 f"({by_node('numaplace_devices_left_out', 'resource', where=OURS)})",

@@ -1,7 +1,7 @@
-"""The rows about nodes: the fleet and where to look, capacity, fragmentation, and single nodes.
+"""The rows about nodes: the fleet and its problems, capacity, fragmentation, and single nodes.
 
-Nodes may be thousands, so open rows have a line per resource, reason or code, and name nodes only where
-these are in trouble or among the ten worst.
+There may be thousands of nodes, so open rows have a line per resource, reason or code, and name nodes only if
+these have a problem or are among the ten worst.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ FLEET = Row(
         ),
         _stat(
             "Fragmented for $size",
-            "Nodes where that many devices of a resource are free, but on no single NUMA node, though one "
-            "has so many.",
+            "Nodes where that many devices of a resource are free, but on no single NUMA node, although one "
+            "has that many.",
             how_many(f"max by (node) ({FRAGMENTED})"),
             ODD_FROM_ONE,
         ),
@@ -102,9 +102,9 @@ FLEET = Row(
         ),
         Panel(
             "table",
-            "Nodes that need a look",
-            "Nodes with a trouble now or in the last hour; empty when all is well. The log of the node's "
-            "daemon says more.",
+            "Nodes that need attention",
+            "Nodes with a problem now or in the last hour; empty otherwise. The log of the node's "
+            "daemon has details.",
             {
                 "Resources not registered": f"count by (node) ({REGISTERED} == 0)",
                 "State is old (s)": STALE,
@@ -123,7 +123,7 @@ FLEET = Row(
         Panel(
             "timeseries",
             "Daemons by version",
-            "A fall is a node that is gone, or a daemon that is not scraped. An upgrade replaces one "
+            "A drop is a node that is gone, or a daemon that is not scraped. An upgrade replaces one "
             "version by the next.",
             {"{{version}}": f"count by (version) ({by_node('numaplace_build_info', 'version')})"},
             height=9,
@@ -140,7 +140,7 @@ CAPACITY = Row(
         Panel(
             "timeseries",
             "Allocated",
-            "What pods have of what they can be given: devices, exclusive CPUs, memory of the Static "
+            "Share of the allocatable amounts that pods have: devices, exclusive CPUs, memory of the Static "
             "memory manager.",
             {"{{resource}}": share_allocated("resource")},
             "percentunit",
@@ -212,7 +212,7 @@ ONE_NODE = Row(
         Panel(
             "bargauge",
             "Free devices by NUMA node",
-            "Now. What the strategy sees, but for the devices of pods that are being admitted.",
+            "Now. What the strategy sees, except for the devices of pods that are being admitted.",
             {"{{node}} NUMA {{numa_node}} {{resource}}": free("node", "numa_node", "resource")},
             width=12,
             height=10,
@@ -240,7 +240,7 @@ ONE_NODE = Row(
             "Allocation state",
             "Devices, exclusive CPUs, and bytes of memory and hugepages.",
             {
-                "Can be given": amount("allocatable", where=OURS),
+                "Allocatable": amount("allocatable", where=OURS),
                 "Allocated": amount("allocated", where=OURS),
                 "Score": by_node("numaplace_score", "resource", "numa_node", where=OURS),
             },

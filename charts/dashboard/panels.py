@@ -1,4 +1,4 @@
-"""The few kinds of panels that the dashboard has, and where they go.
+"""The kinds of panels of the dashboard, and their layout.
 
 Grafana's grid is 24 wide. A panel is described without its place; ``lay_out`` fills rows from left to right.
 """
@@ -45,7 +45,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A heading and its panels. A ``closed`` one asks nothing until it is opened."""
+    """A heading and its panels. A ``closed`` one runs no queries until it is opened."""
 
     title: str
     panels: Sequence[Panel]

@@ -25,7 +25,6 @@ def how_many(query: str) -> str:
 
 
 def per_second(metric: str, label: str, *, where: str = HERE) -> str:
-    """Return the rate of a counter by one label."""
     return f"sum by ({label}) (rate({metric}{{{where}}}[{RATE}]))"
 
 
@@ -35,23 +34,20 @@ def last_hour(metric: str, *, where: str = HERE) -> str:
 
 
 def amount(metric: str, *, where: str = DEVICES) -> str:
-    """Return an amount of the allocation state: one value per node, resource and NUMA node."""
     return by_node(f"numaplace_{metric}", "resource", "numa_node", where=where)
 
 
 def free(*labels: str) -> str:
-    """Return the devices that can still be given."""
     return f"sum by ({', '.join(labels)}) ({amount('allocatable')} - {amount('allocated')})"
 
 
 def share_allocated(*labels: str) -> str:
-    """Return what pods have of what they can be given, of every resource."""
+    """Return the allocated share of the allocatable amounts, of every resource."""
     by = f"sum by ({', '.join(labels)})"
     return f"{by} ({amount('allocated', where=OURS)}) / ({by} ({amount('allocatable', where=OURS)}) > 0)"
 
 
 def duration(share: float, *labels: str, window: str = RATE) -> str:
-    """Return a quantile of the time for a decision, in seconds."""
     buckets = f"rate(numaplace_decision_duration_seconds_bucket{{{OURS}}}[{window}])"
     return f"histogram_quantile({share}, sum by ({', '.join((*labels, 'le'))}) ({buckets}))"
 
@@ -62,7 +58,7 @@ FITS = f"{FIT} >= $size"
 ONLY_SPLIT = f"{ENOUGH} and on (node, resource) {FIT} < $size"
 POSSIBLE = f"{by_node('numaplace_allocatable', 'resource', where=DEVICES)} >= $size"
 FRAGMENTED = f"{ONLY_SPLIT} and on (node, resource) {POSSIBLE}"
-"""Without nodes where no NUMA node is large enough for it, whatever pods have."""
+"""Without nodes where no NUMA node is large enough for it."""
 
 REGISTERED = by_node("numaplace_registered", "resource", where=OURS)
 NOT_REGISTERED = f"min by (node) (numaplace_registered{{{OURS}}}) == 0"

@@ -33,15 +33,16 @@ STEERING = Row(
         Panel(
             "timeseries",
             "Withheld devices",
-            "Free devices that are published without topology. A device of two NUMA nodes counts on both.",
+            "Free devices that are currently published without topology. A device of two NUMA nodes counts "
+            "on both.",
             {"{{resource}} NUMA {{numa_node}}": f"sum by (resource, numa_node) ({WITHHELD})"},
             decimals=0,
         ),
         Panel(
             "timeseries",
             "What steering changed",
-            "Grants while topology of the resource was withheld. changed: the kubelet alone would "
-            "have taken other NUMA nodes.",
+            "Grants (answers to Allocate) while topology of the resource was withheld. changed: the kubelet "
+            "alone would have taken other NUMA nodes.",
             {
                 "{{resource}}: {{effect}}": "sum by (resource, effect) "
                 f"(rate(numaplace_steering_grants_total{{{OURS}}}[{RATE}]))"
@@ -52,7 +53,8 @@ STEERING = Row(
         Panel(
             "timeseries",
             "Decisions on what to withhold",
-            "withheld, or why nothing is, of some resources or of all. The log of a node's daemon says more.",
+            "withheld, or why nothing is, of some resources or of all. The log of a node's daemon "
+            "has details.",
             {"{{outcome}}": per_second("numaplace_steering_decisions_total", "outcome")},
             "ops",
         ),
@@ -70,7 +72,7 @@ STEERING = Row(
         Panel(
             "timeseries",
             "Time to predict and decide, p99",
-            "What the kubelet waits for is not this but the list of devices that follows.",
+            "The kubelet does not wait for this, but for the device list that follows.",
             {"p99": f"histogram_quantile(0.99, sum by (le) ({PREDICTION}))"},
             "s",
             width=4,

@@ -55,7 +55,7 @@ def test_inspect_says_what_the_kubelets_say(site: Site, shell: Shell) -> None:
     assert re.findall(r"^=== (.*) ===$", text, re.MULTILINE) == [node.name for node in site.nodes]
 
 
-def test_doctor_finds_nothing_to_mend(site: Site, shell: Shell) -> None:
+def test_doctor_finds_nothing_to_fix(site: Site, shell: Shell) -> None:
     said = json.loads(shell("kubectl numaplace doctor --all-nodes -o json").out)
     mended = {
         name: {one["check"] for one in report["findings"] if one["level"] in ("problem", "warning")}
@@ -69,7 +69,7 @@ def test_doctor_finds_nothing_to_mend(site: Site, shell: Shell) -> None:
 
 def test_config_check(site: Site, shell: Shell) -> None:
     said = shell(f"kubectl numaplace config check --node {site.node.name}")
-    assert "/etc/numaplace/config.yaml: good" in said.out
+    assert "/etc/numaplace/config.yaml: valid" in said.out
     found = json.loads(shell(f"kubectl numaplace config check --node {site.node.name} -o json").out)
     assert found["strategy"] == "most-allocated"
 

@@ -1,7 +1,7 @@
 """Every exception that numaplace raises on purpose.
 
-The tree is by what the catcher does: ``InputError`` is the user's to mend (exit code 2),
-``PeerError`` is a peer's bad behaviour (survived and counted), anything else is our bug.
+The classes follow what the caller does: ``InputError`` is for the user to fix (exit code 2),
+``PeerError`` is a peer's failure (survived and counted), anything else is our bug.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OptionError(InputError):
 
 
 class PeerError(NumaplaceError):
-    """A peer (kubelet, vendor plugin, API server) failed or answered nonsense."""
+    """A peer (kubelet, vendor plugin, API server) failed or sent an invalid answer."""
 
     def __init__(self, message: str, *, code: str = "UNKNOWN") -> None:
         self.code = code
@@ -48,7 +48,7 @@ class PeerError(NumaplaceError):
 class AllocationError(NumaplaceError):
     """A manager refuses a container its devices, CPUs or memory.
 
-    ``reason`` is the manager's own word (``managers.devices.Refusal``, ``CpuRefusal``, ``MemoryRefusal``);
+    ``reason`` is the manager's code (``managers.devices.Refusal``, ``CpuRefusal``, ``MemoryRefusal``);
     in the kubelet emulator it may be the resource's name.
     """
 

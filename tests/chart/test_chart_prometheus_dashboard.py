@@ -83,7 +83,7 @@ def test_only_nodes_in_trouble_need_a_look(answers: dict[str, Answer]) -> None:
     found: dict[str, set[str]] = {}
     for query, answer in answers.items():
         title, _, column = query.partition(" / ")
-        if title == "Nodes that need a look":
+        if title == "Nodes that need attention":
             found[column] = {sample["labels"]["node"] for sample in answer.samples}
     assert found.pop("State never read") == {"blind"}
     assert set().union(*found.values()) == {"ill"}

@@ -31,7 +31,7 @@ def test_a_good_file_shows_what_would_run(run, file):
     result = run("config", "check", str(file))
     assert (result.code, result.err) == (0, "")
     lines = [line.split() for line in result.out.splitlines()]
-    assert [f"{file}:", "good"] in lines
+    assert [f"{file}:", "valid"] in lines
     assert ["weights", "cpu=3"] in lines
     assert ["cluster.events", "true"] in lines
     devices = ["pfNames", "ens1f0#0-3,", "vendors", "8086,", "rdma", "true"]
@@ -65,7 +65,7 @@ def test_a_refused_file_names_every_problem(run, file):
     file.write_text("strategy: most\ndeadline: 1")
     result = run("config", "check", str(file))
     assert (result.code, result.out) == (2, "")
-    assert result.err.splitlines()[0] == "numaplace: the configuration is refused (2 to mend):"
+    assert result.err.splitlines()[0] == "numaplace: the configuration is refused (2 to fix):"
     assert len(result.err.splitlines()) == 3
 
 
@@ -114,7 +114,7 @@ def test_run_takes_the_file_from_the_environment(file):
 def test_run_refuses_a_bad_configuration_before_anything_starts(argv, run):
     result = run("run", *argv)
     assert result.code == 2
-    assert "the configuration is refused (1 to mend)" in result.err
+    assert "the configuration is refused (1 to fix)" in result.err
 
 
 @pytest.mark.parametrize(

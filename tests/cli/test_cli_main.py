@@ -18,7 +18,7 @@ CASE = Path(__file__).parent.parent / "cases" / "cli" / "two-nodes"
     ("failure", "code", "message"),
     [
         ("input", 2, "numaplace: --file x: is not there\n"),
-        ("config", 2, "numaplace: the configuration is refused (2 to mend):\nc.yaml:1: a\nc.yaml:2: b\n"),
+        ("config", 2, "numaplace: the configuration is refused (2 to fix):\nc.yaml:1: a\nc.yaml:2: b\n"),
         ("peer", 1, "numaplace: the kubelet does not answer\n"),
         ("interrupt", 130, ""),
     ],

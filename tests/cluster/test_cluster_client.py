@@ -86,7 +86,7 @@ async def test_a_request_that_meets_a_closing_connection_is_only_repeated_if_tha
             if made == 2:
                 assert await second == b"{}"
             else:
-                with pytest.raises(PeerError, match="ended the connection") as caught:
+                with pytest.raises(PeerError, match="closed the connection") as caught:
                     await second
                 assert caught.value.code == "UNAVAILABLE"
     assert seen == ["GET"] + [method] * made

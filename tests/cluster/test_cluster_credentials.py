@@ -54,7 +54,7 @@ def test_kubeconfig(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "kind: Config"])
-def test_a_bad_kubeconfig_is_the_users_to_mend(tmp_path: Path, text: str) -> None:
+def test_a_bad_kubeconfig_is_the_users_to_fix(tmp_path: Path, text: str) -> None:
     file = tmp_path / "config"
     file.write_text(text)
     with pytest.raises(InputError, match="KUBECONFIG"):

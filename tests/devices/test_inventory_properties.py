@@ -82,4 +82,4 @@ def test_what_is_published_is_always_acceptable_to_the_kubelet(history) -> None:
     inventory, _ = after(history)
     ids = [device.id for device in inventory.devices]
     assert len(ids) == len(set(ids))
-    assert inventory.told_without_topology >= {d.id for d in inventory.devices if not d.nodes}
+    assert inventory.named_without_topology >= {d.id for d in inventory.devices if not d.nodes}

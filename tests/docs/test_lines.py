@@ -1,4 +1,4 @@
-"""How documents are written: short lines, plain words, and an index that names all of them."""
+"""How texts are written: documents in short lines, all in plain words; an index names every document."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+CODE = ROOT / "plugin" / "numaplace"
 MOST_CHARACTERS = 120
 
 # Rewritten with the layers that it describes.
 LATER = {"docs/architecture.md"}
+LATER_CODE = ("daemon", "steering", "prediction", "state", "kubelet/plugin", "kubelet/podresources")
 
 STUMBLING = re.compile(
     r"\b(tells? of|told of|heeds?|(go|goes|gone|went) by|off worse|mend(s|ed)?|foretells?|foretold"
-    r"|for want of|trying on|odd)\b",
+    r"|for want of|trying on|odd|heard|a shape)\b",
     re.IGNORECASE,
 )
 """Words at which a reader stumbles; plain technical English has others."""
@@ -50,6 +52,13 @@ def test_words_are_plain(document: Path) -> None:
     if str(document.relative_to(ROOT)) not in LATER:
         found = STUMBLING.finditer(_FENCED.sub("", document.read_text()))
         assert [match[0] for match in found] == []
+
+
+@pytest.mark.parametrize("source", sorted(CODE.rglob("*.py")), ids=lambda path: str(path.relative_to(CODE)))
+def test_words_of_messages_and_comments_are_plain(source: Path) -> None:
+    """Operators read log messages, metric help texts, findings and errors; contributors read the rest."""
+    if not any(source.is_relative_to(CODE / room) for room in LATER_CODE):
+        assert [match[0] for match in STUMBLING.finditer(source.read_text())] == []
 
 
 def test_the_index_names_every_document() -> None:

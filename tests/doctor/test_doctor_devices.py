@@ -53,7 +53,7 @@ async def test_a_sysfs_without_numa(running: Patient) -> None:
 
 async def test_no_sysfs_at_all(running: Patient) -> None:
     report = await running.examine(host={"sysfs": str(running.site.root / "nothing")})
-    assert "host.sysfs" in report.problem("devices", "intel.com/vf: its devices cannot be looked for").advice
+    assert "host.sysfs" in report.problem("devices", "intel.com/vf: its devices cannot be scanned").advice
 
 
 async def test_more_numa_nodes_than_allowed(running: Patient) -> None:
@@ -76,7 +76,7 @@ async def test_a_selector_that_matches_nothing(running: Patient) -> None:
     report = await running.examine(resources=resources)
     found = report.problem("devices", "intel.com/vf: no device matches", "is not in [ens9]")
     assert "selectors" in found.advice
-    report.warning("devices", "ens9 is no PF of this host (PFs: ens0, ens1)")
+    report.warning("devices", "ens9 is not a PF of this host (PFs: ens0, ens1)")
 
 
 def no_iommu(host: FakeHost) -> None:

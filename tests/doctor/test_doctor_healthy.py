@@ -19,7 +19,7 @@ def console(**env: str) -> Console:
     return Console(out=io.StringIO(), err=io.StringIO(), env=env)
 
 
-async def test_a_healthy_node_has_nothing_to_mend(running: Patient) -> None:
+async def test_a_healthy_node_has_nothing_to_fix(running: Patient) -> None:
     http = http_anywhere()
     async with running.site.serving(http=http):
         await running.site.admit("holder", {"intel.com/vf": 2})
@@ -67,7 +67,7 @@ def test_without_a_kubelet_the_command_says_what_to_do(patient: Patient) -> None
     assert "problem the PodResources API cannot be reached" in shown
     assert "unknown the kubelet's configuration cannot be seen" in shown
     assert "unknown whether steering can work is not known" in shown
-    assert shown.endswith("there is something to mend")
+    assert shown.endswith("there is something to fix")
 
 
 def test_a_refused_configuration_is_bad_input(patient: Patient) -> None:

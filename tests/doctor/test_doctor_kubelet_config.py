@@ -28,7 +28,7 @@ async def test_under_an_aligning_policy_the_kubelet_chooses(running: Patient, po
 async def test_a_file_that_is_no_kubelet_configuration(running: Patient) -> None:
     running.kubelet_file(kind="Pod")
     report = await running.examine()
-    assert "--kubelet-config" in report.problem("kubelet-config", "is no KubeletConfiguration").advice
+    assert "--kubelet-config" in report.problem("kubelet-config", "is not a KubeletConfiguration").advice
     for text in (b"a: [", b"\xff", b"a: 2024-13-45", b"[" * 5000, b"a: !!bool x", b"a: !!timestamp x"):
         (running.site.root / "kubelet.yaml").write_bytes(text)
         report = await running.examine()
@@ -109,7 +109,7 @@ async def test_cpus_apart_from_devices(running: Patient, changes: dict[str, Any]
 async def test_devices_that_follow_the_cpus(running: Patient) -> None:
     running.kubelet_file(cpuManagerPolicy="static", reservedSystemCPUs="0")
     report = await running.examine(cluster={"enabled": "auto"}, strategy="most-allocated")
-    report.one("kubelet-config", Level.OK, "devices go where the kubelet will take a pod's exclusive CPUs")
+    report.one("kubelet-config", Level.OK, "devices are placed beside the exclusive CPUs")
     assert not [one for one in report.findings if "spreads devices less" in one.summary]
 
 

@@ -110,7 +110,7 @@ async def test_a_pods_device_that_is_gone(running: Patient) -> None:
         running.host.remove(gone)
         report = await running.examine(resources=VF_ONLY)
     found = report.warning("other-plugins", "pods hold devices that are not found any more", gone)
-    assert "VFs made anew" in found.advice
+    assert "VFs that were created again" in found.advice
 
 
 async def test_the_daemon_does_not_run(running: Patient) -> None:
@@ -174,7 +174,7 @@ def teapot() -> Iterator[str]:
 async def test_something_else_at_the_address(running: Patient) -> None:
     with teapot() as address:
         report = await running.examine(http={"address": address})
-    assert "another port" in report.problem("daemon", "something else than numaplace", "418").advice
+    assert "another port" in report.problem("daemon", "something other than numaplace", "418").advice
 
 
 async def test_no_http_at_the_address(running: Patient) -> None:
@@ -205,7 +205,7 @@ def scraped(**values: float) -> tuple[Sample, ...]:
         ({"numaplace_registered": 0}, Level.PROBLEM, f"does not know {VF}", "daemon's log"),
         ({"numaplace_podresources_calls_total": 3}, Level.WARNING, "rate limit", "too often"),
         ({"numaplace_inotify_available": 0}, Level.WARNING, "no inotify", "max_user_instances"),
-        ({"process_open_fds": 900, "process_max_fds": 1024}, Level.WARNING, "files open", "LimitNOFILE"),
+        ({"process_open_fds": 900, "process_max_fds": 1024}, Level.WARNING, "open files", "LimitNOFILE"),
     ],
 )
 async def test_what_the_daemons_metrics_tell(
@@ -282,4 +282,4 @@ async def test_low_limits(running: Patient) -> None:
 async def test_limits_that_cannot_be_seen(running: Patient) -> None:
     running.host.tree.remove("proc/sys/fs/inotify/max_user_watches")
     report = await running.examine()
-    report.one("limits", Level.UNKNOWN, "cannot be seen")
+    report.one("limits", Level.UNKNOWN, "cannot be read")

@@ -38,7 +38,7 @@ async def test_the_socket_of_a_kubelet_that_died(patient: Patient) -> None:
     leave_socket(patient.kubelet.device_plugins_dir / "kubelet.sock")
     leave_socket(patient.kubelet.pod_resources_socket)
     report = await patient.examine()
-    assert "mount the folder" in report.problem("registration", "nobody listens", "refused").advice
+    assert "mount the folder" in report.problem("registration", "nothing listens", "refused").advice
     assert "goes stale" in report.problem("pod-resources", "cannot be reached", "refused").advice
 
 
@@ -46,7 +46,7 @@ async def test_a_folder_in_place_of_the_socket(patient: Patient) -> None:
     (patient.kubelet.device_plugins_dir / "kubelet.sock").mkdir(parents=True)
     patient.kubelet.pod_resources_socket.mkdir(parents=True)
     report = await patient.examine()
-    assert "mount the folder instead" in report.problem("registration", "kubelet.sock is no socket").advice
+    assert "mount the folder instead" in report.problem("registration", "kubelet.sock is not a socket").advice
     assert "not the socket file" in report.problem("pod-resources", "is a folder").advice
 
 
@@ -110,7 +110,7 @@ async def test_a_used_up_rate_limit(running: Patient) -> None:
     running.kubelet.faults = Faults(rate_limit=RateLimit(per_second=0.001, burst=1))
     report = await running.examine()
     found = report.warning("pod-resources", "List", "100 PodResources calls per second")
-    assert "asks too often" in found.advice
+    assert "calls too often" in found.advice
 
 
 async def test_an_old_kubelet(running: Patient) -> None:

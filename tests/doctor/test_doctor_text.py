@@ -29,7 +29,7 @@ def test_text_for_people() -> None:
     ]
     assert max(map(len, lines)) <= WIDTH
     assert "read somewhere" not in text
-    assert lines[-1] == "1 problem, 1 warning, 1 unknown, 1 ok: there is something to mend"
+    assert lines[-1] == "1 problem, 1 warning, 1 unknown, 1 ok: there is something to fix"
     assert as_text(FINDINGS[:2]).endswith("1 warning, 1 ok: no problem found")
     assert "\x1b" not in text
 

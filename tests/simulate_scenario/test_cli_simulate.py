@@ -57,9 +57,7 @@ def test_a_wrong_file_is_bad_input(tmp_path):
     for command in ("simulate", "explain"):
         code, out, err = call(command, str(file))
         assert (code, out) == (2, "")
-        assert err.startswith(
-            f'numaplace: the scenario is refused (1 to mend):\n{file}:2: unknown key "step"'
-        )
+        assert err.startswith(f'numaplace: the scenario is refused (1 to fix):\n{file}:2: unknown key "step"')
 
 
 def test_a_scenario_without_steps_shows_the_node(tmp_path):
@@ -92,8 +90,8 @@ def test_explain_names_the_vetoes_and_what_would_help():
     assert vetoes[(1,)] == ["nvidia.com/gpu"]
     assert decision["masks"][0]["lacks"] == [{"resource": "nvidia.com/gpu", "free": 0, "requested": 1}]
     assert decision["wouldHelp"] == [
-        "NUMA 0 would do with 1 more nvidia.com/gpu.",
-        "NUMA 1 would do with 1 more nvidia.com/gpu.",
+        "NUMA 0 would fit with 1 more nvidia.com/gpu.",
+        "NUMA 1 would fit with 1 more nvidia.com/gpu.",
     ]
 
 
@@ -132,7 +130,7 @@ steps:
         (
             "single-numa-node",
             "container",
-            ["Container c: 2 CPUs", "NUMA 0 would do with 1 more cpu.", "best-effort would admit it there"],
+            ["Container c: 2 CPUs", "NUMA 0 would fit with 1 more cpu.", "best-effort would admit it there"],
         ),
         (
             "restricted",

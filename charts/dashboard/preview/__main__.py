@@ -49,7 +49,7 @@ th{color:#8ab8ff;font-weight:600}
 
 
 class Source:
-    """A Prometheus, asked over the last minutes."""
+    """A Prometheus, queried over the last minutes."""
 
     def __init__(self, url: str, *, minutes: float, chosen: Mapping[str, str], now_seconds: float) -> None:
         self._url = url
@@ -57,7 +57,6 @@ class Source:
         self.span = (now_seconds - minutes * 60, now_seconds)
 
     def lines(self, target: Mapping[str, Any]) -> list[draw.Line]:
-        """Return what a target's query gives."""
         query = re.sub(r"\$(\w+)", lambda match: self._chosen[match[1]], target["expr"])
         if target["range"]:
             step = max(1, (self.span[1] - self.span[0]) / POINTS)
@@ -81,7 +80,6 @@ class Source:
 
 
 def body(panel: Mapping[str, Any], source: Source, width: int, height: int) -> str:
-    """Return what is inside a panel."""
     defaults = panel["fieldConfig"]["defaults"]
     if panel["type"] == "table":
         return _table(panel, source, height)
@@ -124,7 +122,6 @@ def _moved(panel: dict[str, Any], up: int) -> dict[str, Any]:
 
 
 def page(dashboard: Mapping[str, Any], source: Source, rows: Sequence[str] = ()) -> str:
-    """Return the page, closed rows opened."""
     drawn = []
     moved = lowest = 0
     for top in wanted(dashboard, rows):
@@ -158,7 +155,6 @@ def _chosen(arguments: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def main(url: str, file: str, minutes: str = "30", *chosen: str) -> None:
-    """Write the page."""
     values = dict(_chosen(list(chosen)))
     rows = [one for one in values.pop("rows", "").split(",") if one]
     source = Source(url, minutes=float(minutes), chosen=values, now_seconds=time.time())

@@ -34,12 +34,10 @@ class Line:
 
     @property
     def last(self) -> float:
-        """The newest value."""
         return self.points[-1][1]
 
 
 def shown(value: float, defaults: Mapping[str, Any]) -> str:
-    """Return the value in the panel's unit and decimals."""
     return text_of(value, defaults["unit"], defaults.get("decimals"))
 
 
@@ -69,7 +67,6 @@ def color_of(value: float, defaults: Mapping[str, Any]) -> str:
 
 
 def stat(lines: Sequence[Line], defaults: Mapping[str, Any], width: int, height: int) -> str:
-    """Draw one large number."""
     value = lines[0].last if lines else math.nan
     return (
         f'<div class="stat" style="background:{color_of(value, defaults)};width:{width}px;height:{height}px">'
@@ -78,7 +75,6 @@ def stat(lines: Sequence[Line], defaults: Mapping[str, Any], width: int, height:
 
 
 def bargauge(lines: Sequence[Line], defaults: Mapping[str, Any], width: int, height: int) -> str:
-    """Draw one bar per series."""
     top = defaults.get("max") or max((line.last for line in lines), default=1) or 1
     rows = []
     for line in lines[: max(1, height // 22)]:
@@ -98,7 +94,6 @@ def table(
     defaults: Mapping[str, Any],
     height: int,
 ) -> str:
-    """Draw rows; columns are (key, heading)."""
     head = "".join(f"<th>{html.escape(heading)}</th>" for _, heading in columns)
     body = "".join(
         "<tr>"

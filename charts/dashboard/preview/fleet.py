@@ -1,4 +1,4 @@
-"""A small fleet: real ``numaplace run`` processes on simulated nodes, pods that come and go, some trouble.
+"""A small fleet: real ``numaplace run`` processes on simulated nodes, with pods and some faults.
 
 ::
 
@@ -70,7 +70,6 @@ class SimulatedNode:
     pods: dict[str, float] = field(default_factory=dict)
 
     async def run_daemon(self, api: FakeApiServer) -> None:
-        """Start the daemon."""
         config, kubeconfig = self.root / "config.yaml", self.root / "kubeconfig"
         config.write_text(yaml.safe_dump(self._config()))
         kubeconfig.write_text(yaml.safe_dump(_kubeconfig(api.url)))
@@ -83,7 +82,6 @@ class SimulatedNode:
         await self.kubelet.wait_registered(GPU, timeout_seconds=60)
 
     async def stop_daemon(self) -> None:
-        """End the daemon as a DaemonSet does."""
         if self.daemon and self.daemon.returncode is None:
             self.daemon.terminate()
             await self.daemon.wait()
@@ -143,7 +141,6 @@ def _free_port() -> int:
 
 
 def build(name: str, folder: Path, number: int) -> SimulatedNode:
-    """Lay out a node with two NUMA nodes."""
     root = folder / name
     root.mkdir()
     host = FakeHost(root / "host")
@@ -175,7 +172,7 @@ def prometheus(nodes: Sequence[SimulatedNode]) -> dict[str, Any]:
 
 
 class Load:
-    """Pods that come and go on one node."""
+    """Pods that are created and deleted on one node."""
 
     def __init__(self, node: SimulatedNode, api: FakeApiServer, seed: int) -> None:
         self._node = node
@@ -192,7 +189,6 @@ class Load:
         return {GPU: self._dice.choice((1, 1, 1, 2, 2, 4)), **vfs}
 
     async def step(self) -> None:
-        """Let pods end, and admit another one."""
         node, now = self._node, time.monotonic()
         for name in [name for name, end in node.pods.items() if end < now]:
             await node.kubelet.remove(("default", name))
@@ -222,7 +218,6 @@ def _pod(name: str, node: str, container: ContainerSpec) -> dict[str, Any]:
 
 
 async def traffic(load: Load, seed: int) -> None:
-    """Step for ever."""
     dice = random.Random(seed)  # noqa: S311 - the same fleet each time
     while True:
         await asyncio.sleep(dice.uniform(2, 8))
@@ -231,7 +226,7 @@ async def traffic(load: Load, seed: int) -> None:
 
 
 async def troubles(nodes: Mapping[str, SimulatedNode], api: FakeApiServer, seconds: float) -> None:
-    """Let some things go wrong, each for a while; the last ones stay."""
+    """Cause faults, each for a while; the last ones stay."""
 
     async def podresources_away() -> None:
         nodes["gpu-03"].kubelet.faults = Faults(errors={"List": "UNAVAILABLE"})
@@ -273,7 +268,6 @@ async def running(node: SimulatedNode, api: FakeApiServer) -> AsyncIterator[None
 
 
 async def main(folder: Path, minutes: float) -> None:
-    """Run the fleet."""
     nodes = {name: build(name, folder, number) for number, name in enumerate(STRATEGIES)}
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(prometheus(list(nodes.values()))))
     api = FakeApiServer()

@@ -17,7 +17,7 @@ scraped, and an alert should not end and begin anew because a pod has another na
   labels: {severity: warning}
   annotations:
     summary: Prometheus finds no numaplace daemon on any node
-    description: No pod of the DaemonSet runs, or the monitor's labels are not those that Prometheus looks for.
+    description: No pod of the DaemonSet runs, or the monitor's labels are not those that Prometheus selects.
 {{- end }}
 - alert: NumaplaceNotRegistered
   expr: max by (node, resource) (numaplace_registered) == 0
@@ -44,7 +44,7 @@ scraped, and an alert should not end and begin anew because a pod has another na
     ) > 0
   labels: {severity: warning}
   annotations:
-    summary: A decision about {{ "{{ $labels.resource }}" }} on {{ "{{ $labels.node }}" }} failed by a fault of numaplace ({{ "{{ $labels.reason }}" }})
+    summary: A decision about {{ "{{ $labels.resource }}" }} on {{ "{{ $labels.node }}" }} failed because of a bug in numaplace ({{ "{{ $labels.reason }}" }})
     description: The pod got valid devices without a strategy. Please report it with the entry in the log of the numaplace pod.
 - alert: NumaplaceSlowDecisions
   expr: histogram_quantile(0.99, sum by (node, le) (rate(numaplace_decision_duration_seconds_bucket[10m]))) > {{ .Values.prometheusRule.decisionSeconds }}
@@ -66,7 +66,7 @@ scraped, and an alert should not end and begin anew because a pod has another na
   labels: {severity: warning}
   annotations:
     summary: The allocation state on {{ "{{ $labels.node }}" }} has never been read
-    description: The kubelet's PodResources API has not answered since the daemon started. Decisions go by structure alone.
+    description: The kubelet's PodResources API has not answered since the daemon started. Decisions use structure alone.
 - alert: NumaplaceDevicesUnhealthy
   expr: max by (node, resource) (numaplace_devices{health="unhealthy"}) > 0
   for: 5m
@@ -86,7 +86,7 @@ scraped, and an alert should not end and begin anew because a pod has another na
   for: 10m
   labels: {severity: warning}
   annotations:
-    summary: numaplace cannot look for devices of {{ "{{ $labels.resource }}" }} on {{ "{{ $labels.node }}" }}
+    summary: numaplace cannot scan for devices of {{ "{{ $labels.resource }}" }} on {{ "{{ $labels.node }}" }}
     description: What was found before is still offered. The log of the numaplace pod says why.
 - alert: NumaplaceClusterWatchDown
   expr: max by (node) (numaplace_cluster_watch_connected) == 0
@@ -106,27 +106,27 @@ scraped, and an alert should not end and begin anew because a pod has another na
   expr: sum by (node, task) (increase(numaplace_task_restarts_total[30m])) >= 3
   labels: {severity: warning}
   annotations:
-    summary: A part of numaplace on {{ "{{ $labels.node }}" }} ends again and again ({{ "{{ $labels.task }}" }})
+    summary: A part of numaplace on {{ "{{ $labels.node }}" }} keeps ending ({{ "{{ $labels.task }}" }})
     description: It is started again each time. The log of the numaplace pod says why it ends.
 - alert: NumaplaceReloadRefused
   expr: sum by (node) (increase(numaplace_reloads_total{result="refused"}[15m])) > 0
   labels: {severity: warning}
   annotations:
     summary: numaplace on {{ "{{ $labels.node }}" }} refused its new configuration
-    description: It goes on with the old one. The log has every problem with its file and line.
+    description: It keeps the old one. The log has every problem with its file and line.
 - alert: NumaplaceSteeringRefused
   expr: sum by (node) (increase(numaplace_steering_breaker_trips_total[1h])) >= 3
   labels: {severity: warning}
   annotations:
-    summary: Pods are refused on {{ "{{ $labels.node }}" }} again and again while steering withholds topology
+    summary: Pods are refused repeatedly on {{ "{{ $labels.node }}" }} while steering withholds topology
     description: Each time all topology was published for config.steering.backoff. The log of the numaplace pod says which pod was refused and what was withheld.
 - alert: NumaplaceSteeringFailing
   expr: sum by (node, reason) (increase(numaplace_steering_failures_total[10m])) > 0
   for: 15m
   labels: {severity: warning}
   annotations:
-    summary: Steering on {{ "{{ $labels.node }}" }} gives up ({{ "{{ $labels.reason }}" }})
-    description: All topology is published meanwhile, and the Topology Manager decides as it would alone. The log of the numaplace pod says why.
+    summary: Steering on {{ "{{ $labels.node }}" }} fails repeatedly ({{ "{{ $labels.reason }}" }})
+    description: All topology is published meanwhile, and the Topology Manager decides as it would without numaplace. The log of the numaplace pod says why.
 {{- range .Values.prometheusRule.fragmentation }}
 - alert: NumaplaceFragmented
   expr: |-

@@ -1,5 +1,5 @@
 {{/*
-What the daemon is told, and what follows from it. A key with nothing after it counts as not given, as it does for
+The daemon's configuration, and what follows from it. A key without a value counts as not given, as it does for
 the daemon. The defaults here are the daemon's own; a test compares them.
 */}}
 

@@ -1,4 +1,4 @@
-"""``numaplace config check FILE``: is the file good, and what would run."""
+"""``numaplace config check FILE``: is the file valid, and what would run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from numaplace.model.quantity import binary_text
 
 
 def parser() -> ArgumentParser:
-    """Return the command's parser."""
-    made = ArgumentParser(prog="numaplace config", description="Works on configuration files.")
+    made = ArgumentParser(prog="numaplace config", description="Checks configuration files.")
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
     check = actions.add_parser(
         "check",
         help="check a file and show what would run",
         description="Checks a configuration file without flags and environment, and shows what would run.\n"
-        "Every problem is named with file, line, key, value and what is allowed.",
-        epilog="exit codes: 0 the file is good (warnings may be shown), 2 it is refused\n"
+        "Each problem is reported with file, line, key, value and what is allowed.",
+        epilog="exit codes: 0 the file is valid (warnings may be shown), 2 it is not\n"
         "example: numaplace config check /etc/numaplace/config.yaml",
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -49,7 +48,7 @@ def main(argv: Sequence[str], console: Console) -> int:
     if arguments.output == "json":
         console.say_json(as_document(loaded.config))
     else:
-        console.say(f"{arguments.file}: good\n")
+        console.say(f"{arguments.file}: valid\n")
         console.say(summary(loaded.config, colour=console.colour))
     return 0
 
@@ -66,7 +65,6 @@ def hints(config: Config) -> Iterator[str]:
 
 
 def summary(config: Config, *, colour: bool = False) -> str:
-    """Return what would run: the settings in effect, and the resources."""
     document = as_document(config)
     resources = [_row(one, config) for one in config.resources]
     settings = [row for row in _flat(document) if not row[0].startswith("resources")]

@@ -1,4 +1,4 @@
-"""Where a command writes, and what it knows of its surroundings. Passed in, so that tests need no patches."""
+"""A command's streams and environment. Passed in, so that tests need no patches."""
 
 from __future__ import annotations
 
@@ -35,20 +35,16 @@ class Console:
         return given or (Path(named) if named else None)
 
     def say(self, text: str) -> None:
-        """Write a line of data."""
         print(text, file=self.out)
 
     def warn(self, text: str) -> None:
-        """Write a line of message."""
         print(text, file=self.err)
 
     def say_json(self, document: Any) -> None:
-        """Write a document as JSON."""
         self.say(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def command_parser(name: str, description: str, *, epilog: str) -> ArgumentParser:
-    """Return the parser of ``numaplace NAME``."""
     return ArgumentParser(
         prog=f"numaplace {name}",
         description=description,
@@ -59,7 +55,6 @@ def command_parser(name: str, description: str, *, epilog: str) -> ArgumentParse
 
 
 def add_output_option(parser: ArgumentParser) -> None:
-    """Add ``-o table|json``."""
     parser.add_argument(
         "-o",
         "--output",

@@ -23,7 +23,6 @@ The same four pods then arrive under each setting. The Topology Manager's policy
 
 
 def parser() -> ArgumentParser:
-    """Return the command's parser."""
     made = command_parser(
         "demo",
         "Starts a simulated NUMA node (a kubelet emulator on real gRPC sockets in a temporary\n"
@@ -37,7 +36,6 @@ def parser() -> ArgumentParser:
 
 
 def main(argv: Sequence[str], console: Console) -> int:
-    """Run the demo; return the exit code."""
     arguments = parser().parse_args(argv)
     return asyncio.run(_demo(console, as_json=arguments.output == "json"))
 
@@ -61,7 +59,6 @@ async def _demo(console: Console, *, as_json: bool) -> int:
 
 
 def run_table(run: DemoRun, *, colour: bool) -> str:
-    """Return where each pod landed under one setting, and why."""
     rows = []
     for landing in run.landings:
         first = (landing.pod.name, _request(landing), _nodes(landing))
@@ -75,7 +72,6 @@ def run_table(run: DemoRun, *, colour: bool) -> str:
 
 
 def summary(runs: Sequence[DemoRun], *, colour: bool) -> str:
-    """Return the NUMA nodes of each pod under all settings, side by side."""
     headings = ("POD", "ASKED FOR", *(run.setting.title.replace(", ", ",\n") for run in runs))
     rows = [
         (column[0].pod.name, _request(column[0]), *(_nodes(landing) for landing in column))

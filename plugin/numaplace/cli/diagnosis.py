@@ -33,7 +33,7 @@ def as_document(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def as_text(findings: Sequence[Finding], *, colour: bool = False) -> str:
-    """Return the findings by check, and their numbers; what is well takes one line each."""
+    """Return the findings by check, then their counts; an ``ok`` takes one line."""
     lines: list[str] = []
     check = ""
     for finding in findings:
@@ -67,7 +67,7 @@ def _wrapped(text: str) -> list[str]:
 def _sum(findings: Sequence[Finding]) -> str:
     counts = {level: sum(one.level is level for one in findings) for level in reversed(Level)}
     shown = ", ".join(_counted(count, level) for level, count in counts.items() if count)
-    return f"{shown}: {'no problem found' if is_ok(findings) else 'there is something to mend'}"
+    return f"{shown}: {'no problem found' if is_ok(findings) else 'there is something to fix'}"
 
 
 def _counted(count: int, level: Level) -> str:

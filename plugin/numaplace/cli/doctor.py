@@ -19,7 +19,6 @@ from numaplace.kubelet.config.read import USUAL_FILE
 
 
 def parser() -> ArgumentParser:
-    """Return the command's parser."""
     made = command_parser(
         "doctor",
         "Checks this node: sockets, permissions, the kubelet's configuration, NUMA nodes,\n"
@@ -68,7 +67,7 @@ def main(argv: Sequence[str], console: Console) -> int:
 
 
 def reach_of(loaded: Loaded, *, file: Path | None, folder: Path | None) -> Reach:
-    """Return what to look at under a configuration; ``InputError`` for a source of a later version."""
+    """Return what to examine under a configuration; ``InputError`` for a source of a later version."""
     config = loaded.config
     return Reach(
         config=config,

@@ -13,12 +13,11 @@ from numaplace.simulate.simulator.explain import explain
 
 
 def parser() -> ArgumentParser:
-    """Return the command's parser."""
     made = command_parser(
         "explain",
         "Runs a scenario file up to one pod and shows its admission in full: what each resource\n"
-        "says of each set of NUMA nodes, the scores and weights, which set wins by which rule, and\n"
-        "what would have to be different if the pod is refused.",
+        "reports for each set of NUMA nodes, the scores and weights, which set wins by which rule, and\n"
+        "what is missing if the pod is refused.",
         epilog="example: numaplace explain docs/examples/scenario.yaml --pod infer",
     )
     made.add_argument("file", metavar="FILE", type=Path, help="the scenario, YAML or JSON")
@@ -28,7 +27,6 @@ def parser() -> ArgumentParser:
 
 
 def main(argv: Sequence[str], console: Console) -> int:
-    """Explain the pod; return the exit code."""
     arguments = parser().parse_args(argv)
     explanation = explain(load_scenario(arguments.file), arguments.pod)
     if arguments.output == "json":

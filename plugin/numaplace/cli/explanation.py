@@ -54,7 +54,7 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
 
 
 def _strategist(explanation: Explanation) -> PolicyOptions:
-    """Return the options of the one who knows the strategy."""
+    """Return the options that hold the strategy: the Topology Manager's or the plugin's."""
     return explanation.plugin or explanation.options
 
 
@@ -123,22 +123,17 @@ def _mask_document(mask: MaskView) -> dict[str, Any]:
 
 
 def as_text(explanation: Explanation, *, colour: bool = False) -> str:
-    """Return the tables and sentences for people."""
     parts = [_heading(explanation, colour=colour)]
     parts.extend(_steering_text(one) for one in explanation.created.steering)
     parts.extend(_decision_text(explanation, one, colour=colour) for one in explanation.decisions)
     if not explanation.decisions:
-        parts.append(
-            "The Topology Manager's policy is none: no manager is asked where it could give what, and "
-            "nothing is aligned."
-        )
+        parts.append("The Topology Manager's policy is none: no hints are collected, and nothing is aligned.")
     parts.extend(_placement_texts(explanation, colour=colour))
     parts.append(steps_table([explanation.created], colour=colour))
     return "\n\n".join(parts)
 
 
 def _steering_text(steered: Steered) -> str:
-    """Return what the plugin published before a decision, and why."""
     before = f" before container {steered.container}" if steered.container else ""
     lines = [f"Steering{before}:", *(f"- {line}" for line in decision_lines(steered.decision))]
     stock = steered.stock
@@ -149,7 +144,6 @@ def _steering_text(steered: Steered) -> str:
 
 
 def _placement_texts(explanation: Explanation, *, colour: bool) -> Iterator[str]:
-    """Yield what the plugin weighed for each resource that it was asked for."""
     weights = _strategist(explanation).weights
     for container in explanation.created.containers:
         for resource, placement in container.placements.items():
@@ -255,8 +249,8 @@ def _sentence(explanation: Explanation, decision: DecisionView) -> str:
         if decision.hint.mask is None or decision.rule is Rule.NO_CANDIDATE:
             return f"Refused: {RULES[Rule.NO_CANDIDATE]}."
         return (
-            f"Refused: NUMA {numa(decision.hint.mask)} is the best there is, but not preferred: some "
-            "resource could do with fewer nodes when nothing is in use, or only with others. "
+            f"Refused: NUMA {numa(decision.hint.mask)} is the best candidate, but not preferred: some "
+            "resource prefers fewer or other nodes. "
             f"{explanation.policy} admits preferred ones only."
         )
     if decision.hint.mask is None:
@@ -270,7 +264,7 @@ def _sentence(explanation: Explanation, decision: DecisionView) -> str:
 
 
 def what_would_help(explanation: Explanation, decision: DecisionView) -> Iterator[str]:
-    """Yield sentences on what would have to be different for a refused pod."""
+    """Yield sentences on what a refused pod would need."""
     if decision.admitted:
         return
     for mask in decision.masks:
@@ -279,7 +273,7 @@ def what_would_help(explanation: Explanation, decision: DecisionView) -> Iterato
                 f"{amount(lack.resource, lack.needed - lack.free)} more {lack.resource}"
                 for lack in mask.lacks
             )
-            yield f"NUMA {numa(mask.mask)} would do with {needs}."
+            yield f"NUMA {numa(mask.mask)} would fit with {needs}."
     fitting = next((one for one in decision.masks if width(one.mask) > 1 and not one.vetoes), None)
     if fitting is not None and explanation.policy is PolicyName.SINGLE_NUMA_NODE:
         yield f"NUMA {numa(fitting.mask)} together could hold it: best-effort would admit it there."

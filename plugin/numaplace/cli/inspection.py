@@ -1,4 +1,4 @@
-"""``numaplace inspect``: who holds what on which NUMA node, read live from the kubelet."""
+"""``numaplace inspect``: what is allocated on which NUMA node, read live from the kubelet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ _SCHEMES = ("unix:", "fake:")
 
 
 def parser() -> ArgumentParser:
-    """Return the command's parser."""
     made = command_parser(
         "inspect",
         "Shows the NUMA nodes with each resource's allocatable and allocated amounts, score and\n"
@@ -41,7 +40,7 @@ def parser() -> ArgumentParser:
         "--config",
         metavar="FILE",
         type=Path,
-        help="the daemon's configuration file, for where socket and /sys are; also "
+        help="the daemon's configuration file, for the paths of the socket and /sys; also "
         f"{CONFIG_FILE_ENV} (default: none)",
     )
     made.add_argument(
@@ -82,11 +81,11 @@ def main(argv: Sequence[str], console: Console) -> int:
 
 
 def steering_of(given: str | None, config: Config, *, elsewhere: bool) -> SteeringFact | None:
-    """Return what the daemon says of steering; ``InputError`` if the one that was named says nothing."""
+    """Return the daemon's page ``/steering``; ``InputError`` if the daemon that was named has none."""
     if given is not None and given != "none":
         found = look_at_steering(given.rstrip("/"), timeout_seconds=DAEMON_SECONDS)
         if found is None:
-            raise InputError(f"--daemon {given}: no numaplace that can tell of steering answers there")
+            raise InputError(f"--daemon {given}: no numaplace daemon with a page /steering answers there")
         return found
     listen = config.http.listen
     if given is not None or elsewhere or listen is None:
@@ -115,7 +114,7 @@ async def take_snapshot(
 ) -> Snapshot:
     """Return the node's allocation state now; ``PeerError`` when the kubelet does not answer.
 
-    ``nodes`` are the NUMA nodes of devices that the kubelet may show none of.
+    ``nodes`` are the NUMA nodes of devices that the kubelet may show without topology.
     """
     client = connect(address, observe=lambda _method, _code: None)
     try:

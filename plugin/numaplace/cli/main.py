@@ -1,6 +1,6 @@
 """The ``numaplace`` command: finds the command's module, runs it, and turns errors into exit codes.
 
-A command's module is imported only when it is the one asked for: the daemon does not carry the demo.
+Only the requested command's module is imported: the daemon does not load the demo.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ DONE, NOT_SO, BAD_INPUT, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 class CommandModule(Protocol):
     """What the module of a command has."""
 
-    def main(self, argv: Sequence[str], console: Console) -> int:
-        """Run the command; return the exit code."""
+    def main(self, argv: Sequence[str], console: Console) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ COMMANDS = {
         "numaplace.cli.simulate", "run a scenario file: what a kubelet would do with these pods"
     ),
     "explain": Command("numaplace.cli.explain", "show why a scenario's pod lands where it does, or why not"),
-    "inspect": Command("numaplace.cli.inspection", "show who holds what on which NUMA node, live"),
+    "inspect": Command("numaplace.cli.inspection", "show what is allocated on which NUMA node, live"),
     "doctor": Command("numaplace.cli.doctor", "check this node: what is wrong, and what to do"),
     "config": Command("numaplace.cli.config", "check a configuration file"),
 }
@@ -54,7 +53,7 @@ def main(
     *,
     commands: Mapping[str, Command] = COMMANDS,
 ) -> int:
-    """Run the command line; return the exit code: 0 done, 1 not so, 2 bad input or usage."""
+    """Run the command line; return the exit code: 0 success, 1 the check failed, 2 bad input or usage."""
     console = console or Console()
     # gRPC's C core writes lines of its own to standard error, even when a kubelet just restarts.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -89,7 +88,7 @@ def _parser(commands: Mapping[str, Command]) -> ArgumentParser:
         prog="numaplace",
         description="Puts SR-IOV VFs and GPUs on the right NUMA node of a Kubernetes worker.",
         epilog=f"commands:\n{listed}\n\n"
-        "exit codes: 0 done, 1 what was asked about is not so, 2 bad input or usage\n"
+        "exit codes: 0 success, 1 the check failed, 2 bad input or usage\n"
         "example: numaplace demo",
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -102,7 +101,7 @@ def _parser(commands: Mapping[str, Command]) -> ArgumentParser:
 
 def _fail(console: Console, error: Exception, code: int) -> int:
     if isinstance(error, ConfigError):
-        console.warn(f"numaplace: {error.subject} is refused ({len(error.problems)} to mend):")
+        console.warn(f"numaplace: {error.subject} is refused ({len(error.problems)} to fix):")
         console.warn("\n".join(error.problems))
     else:
         console.warn(f"numaplace: {error}")
@@ -110,6 +109,6 @@ def _fail(console: Console, error: Exception, code: int) -> int:
 
 
 def _close_quietly(console: Console) -> None:
-    """Point stdout elsewhere: the interpreter flushes it once more at exit and would complain."""
+    """Redirect stdout: the interpreter flushes it once more at exit, which would fail."""
     if console.out is sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""PreferredMasks for people of what came out of a simulated run."""
+"""Tables of what came out of a simulated run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,6 @@ def steps_table(steps: Sequence[StepResult], *, colour: bool = False) -> str:
 
 
 def summary(steps: Iterable[StepResult]) -> str:
-    """Return how many pods were admitted and refused, by reason."""
     created = [step for step in steps if isinstance(step, Created)]
     refused = [step.reason for step in created if not step.admitted]
     text = f"{len(created) - len(refused)} of {len(created)} pods admitted"
@@ -100,7 +99,7 @@ def numa_nodes(container: ContainerResult) -> tuple[int, ...]:
 
 
 def _refused_by_steering(step: Created) -> str:
-    """Return a note if a kubelet that sees all topology would have gone on."""
+    """Return a note if a kubelet that sees all topology would have admitted the container."""
     stock = step.steering[-1].stock if step.steering else None
     return "; without steering it would be admitted" if stock is not None and stock.admitted else ""
 
@@ -117,7 +116,6 @@ def _why_of(step: Created, container: ContainerResult) -> str:
 
 
 def _steered(steered: Steered, container: ContainerResult) -> str:
-    """Return whether the container was steered, or why not; nothing if it has no devices."""
     decision = steered.decision
     ours = [resource for resource in container.devices if resource in decision.withheld]
     if ours:
@@ -135,7 +133,7 @@ def _steered(steered: Steered, container: ContainerResult) -> str:
 
 
 def _by_plugin(container: ContainerResult) -> str:
-    """Return why the plugin chose the devices; nothing where the Topology Manager had left no choice."""
+    """Return why the plugin chose the devices; empty where the Topology Manager left no choice."""
     return "\n".join(
         f"{resource}: {why(one)}" if len(container.placements) > 1 else why(one)
         for resource, one in container.placements.items()
@@ -160,7 +158,6 @@ def _why(container: ContainerResult) -> str:
 
 
 def node_table(node: Sequence[NodeUse], *, colour: bool = False) -> str:
-    """Return each resource's amounts on each NUMA node."""
     headings = ("RESOURCE", "NUMA", "ALLOCATABLE", "ALLOCATED", "FREE", "SCORE")
     rows = []
     resources = sorted({resource for one in node for resource in one.allocatable})
@@ -179,7 +176,6 @@ def node_table(node: Sequence[NodeUse], *, colour: bool = False) -> str:
 
 
 def request_text(needs: Iterable[tuple[ResourceName, int]]) -> str:
-    """Return what is asked for, in words."""
     return ", ".join(
         f"{number} CPUs" if resource == CPU else f"{amount(resource, number)} {resource}"
         for resource, number in needs

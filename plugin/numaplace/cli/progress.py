@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for people who wait: on a terminal only, and gone in the end."""
+"""A progress bar on standard error: on a terminal only, and removed at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class Progress:
         self._started = self._drawn = clock()
 
     def __call__(self, done: int) -> None:
-        """Draw, unless that was done a moment ago."""
         if not self._wanted or self._clock() - self._drawn < _EVERY_SECONDS:
             return
         self._drawn = self._clock()
@@ -34,7 +33,6 @@ class Progress:
         self._err.flush()
 
     def finish(self) -> None:
-        """Take the bar away."""
         if self._wanted:
             self._err.write("\r\x1b[K")
             self._err.flush()

@@ -27,7 +27,6 @@ def unit_of(resource: ResourceName) -> str:
 
 
 def amount(resource: ResourceName, number: int) -> str:
-    """Return a number of CPUs, bytes or devices as people read it."""
     return human_bytes(number) if unit_of(resource) == "bytes" else str(number)
 
 
@@ -104,7 +103,6 @@ def _memory(blocks: Iterable[MemoryBlock]) -> list[dict[str, Any]]:
 
 
 def as_tables(snapshot: Snapshot, steering: SteeringFact | None = None, *, colour: bool = False) -> str:
-    """Return the tables for people."""
     holders = list(_holders(snapshot, colour=colour))
     idle = sum(not _holds(pod) for pod in snapshot.pods)
     parts = [_resource_table(snapshot, colour=colour)]

@@ -40,7 +40,7 @@ def parser() -> ArgumentParser:
 
 
 def config_loader(arguments: Namespace, env: Mapping[str, str]) -> Callable[[], Loaded]:
-    """Return the function that reads the configuration anew each time it is called (SIGHUP)."""
+    """Return the function that reads the configuration each time it is called (SIGHUP)."""
     values: dict[str, str | None] = vars(arguments)
     name = values.get("config") or env.get(CONFIG_FILE_ENV)
     flags = {setting.key: values.get(setting.key) for setting in settings() if setting.flag}
@@ -48,9 +48,8 @@ def config_loader(arguments: Namespace, env: Mapping[str, str]) -> Callable[[], 
 
 
 def main(argv: Sequence[str], console: Console) -> int:
-    """Run the daemon until it is stopped; return the exit code."""
     loader = config_loader(parser().parse_args(argv), console.env)
-    # Imported after the arguments are known to be good: a usage error answers at once.
+    # Imported after the arguments are checked: a usage error is reported at once.
     from numaplace.daemon.app import serve
 
     return asyncio.run(serve(loader))

@@ -15,11 +15,10 @@ from numaplace.simulate.simulator.run import simulate
 
 
 def parser() -> ArgumentParser:
-    """Return the command's parser."""
     made = command_parser(
         "simulate",
         "Runs a scenario file (a machine, a kubelet's configuration, pods that come and go) on\n"
-        "ports of the kubelet's own managers: which NUMA nodes, CPUs, memory and devices each pod\n"
+        "a reimplementation of the kubelet's managers: which NUMA nodes, CPUs, memory and devices each pod\n"
         "gets, or why it is refused. Needs no cluster and no hardware.",
         epilog="the scenario file is described in docs/simulate.md\n"
         "example: numaplace simulate docs/examples/scenario.yaml",
@@ -30,7 +29,6 @@ def parser() -> ArgumentParser:
 
 
 def main(argv: Sequence[str], console: Console) -> int:
-    """Run the scenario; return the exit code."""
     arguments = parser().parse_args(argv)
     scenario = load_scenario(arguments.file)
     progress = Progress(console, len(scenario.steps))

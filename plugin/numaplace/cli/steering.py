@@ -26,12 +26,12 @@ def own_nodes(steering: SteeringFact | None) -> Mapping[ResourceName, Nodes]:
 
 
 def placed_allocatable(allocatable: Allocatable, nodes: Mapping[ResourceName, Nodes]) -> Allocatable:
-    """Return the allocatable devices, those without topology on the nodes that are known of them."""
+    """Return the allocatable devices; those without topology get their known nodes."""
     return replace(allocatable, devices=_placed(allocatable.devices, nodes))
 
 
 def placed_pods(pods: Sequence[PodUse], nodes: Mapping[ResourceName, Nodes]) -> tuple[PodUse, ...]:
-    """Return the pods with their devices likewise: one may have been given away since."""
+    """Return the pods, their devices likewise: a withheld device may have been allocated since."""
     if not nodes:
         return tuple(pods)
     return tuple(
@@ -48,7 +48,7 @@ def _placed(blocks: Iterable[DeviceBlock], nodes: Mapping[ResourceName, Nodes]) 
 
 
 def _parts(block: DeviceBlock, nodes: Nodes) -> Iterator[DeviceBlock]:
-    """Yield the block by its devices' nodes; what the kubelet shows itself counts."""
+    """Split the block by its devices' nodes; topology that the kubelet shows takes precedence."""
     if block.nodes or not nodes:
         yield block
         return
@@ -60,7 +60,6 @@ def _parts(block: DeviceBlock, nodes: Nodes) -> Iterator[DeviceBlock]:
 
 
 def steering_section(steering: SteeringFact, *, colour: bool = False) -> str:
-    """Return what is withheld and why, or why nothing is."""
     return "\n".join(
         (f"{paint('STEERING', BOLD, colour=colour)}  {_what(steering)}", *_lines(steering, colour=colour))
     )

@@ -1,4 +1,4 @@
-"""PreferredMasks for people: aligned columns, headings in bold where colour is wanted."""
+"""Tables: aligned columns, headings in bold where colour is wanted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ Cell = str | int
 
 
 def paint(text: str, style: str, *, colour: bool) -> str:
-    """Return the text in a style, or as it is."""
     return f"{style}{text}{_RESET}" if colour and text else text
 
 

@@ -1,6 +1,6 @@
 """Requests to the API server, on the event loop.
 
-Short requests share a few kept connections. A kept one may have been closed by the server just as we send:
+Short requests share a few kept connections. The server may have closed a kept one just as we send:
 then a request that may be made twice is made once more on a new connection, a POST or PATCH is not. A watch
 has a connection of its own.
 """
@@ -38,10 +38,10 @@ _AWAY = (OSError, EOFError, h11.RemoteProtocolError)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one answer may cost; ``line`` is of a watch, ``refusal`` of the body that comes with an error.
+    """Limits of one response in bytes; ``line``: of a watch, ``refusal``: of an error's body.
 
     etcd takes objects of up to 1.5 MiB, and their JSON is longer. ``idle_seconds``: how long a connection is
-    kept without a request; a burst shares one, but thousands of nodes do not hold an idle one each.
+    kept without a request; a burst shares one, but thousands of nodes must not hold an idle one each.
     """
 
     request_seconds: float = 30.0
@@ -107,9 +107,9 @@ class ApiClient:
     async def lines(
         self, path: str, query: Mapping[str, str], *, silence_seconds: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Give the lines of an answer as they come, until the server ends it.
+        """Yield the lines of a response as they arrive, until the server ends it.
 
-        A server that completes no line for ``silence_seconds`` counts as gone.
+        A server that completes no line for ``silence_seconds`` is treated as gone.
         """
         message = _Message("GET", path, query)
         connection: Connection | None = None
@@ -125,7 +125,6 @@ class ApiClient:
                 connection.abort()
 
     def close(self) -> None:
-        """Close the kept connections."""
         while self._kept:
             connection, timer = self._kept.popitem()
             timer.cancel()
@@ -160,7 +159,7 @@ class ApiClient:
         if status < 300:
             return
         body = bytearray()
-        # The status counts, whatever becomes of the rest.
+        # The status is reported even if the body fails.
         with suppress(*_AWAY):
             async with asyncio.timeout(self._limits.refusal_seconds):
                 body = await connection.body(limit_bytes=self._limits.refusal_bytes)
@@ -208,7 +207,7 @@ class _Lines:
         raise StopAsyncIteration
 
     async def _line(self) -> bytes | None:
-        """Return a line, or ``None`` at the end. No byte is searched twice, however slowly a line comes."""
+        """Return a line, or ``None`` at the end. No byte is searched twice, however slowly a line arrives."""
         searched = cost = 0
         while (end := self._text.find(b"\n", searched)) < 0:
             searched = len(self._text)
@@ -226,15 +225,15 @@ class _Lines:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Make ``PeerError`` of the server's failures. Never around a caller's code, whose errors are its own."""
+    """Turn the server's failures into ``PeerError``. Never wrap the caller's code in it."""
     try:
         yield
     except h11.RemoteProtocolError as exc:
         raise PeerError(f"the answer cannot be read: {str(exc)[:100]}", code=UNAVAILABLE) from exc
     except EOFError as exc:
-        raise PeerError("the server ended the connection in the middle", code=UNAVAILABLE) from exc
+        raise PeerError("the server closed the connection in mid-response", code=UNAVAILABLE) from exc
     except OSError as exc:
-        # The time limits' own TimeoutError says nothing.
+        # The TimeoutError of a time limit has no text.
         raise PeerError(str(exc) or "the server did not answer in time", code=UNAVAILABLE) from exc
 
 

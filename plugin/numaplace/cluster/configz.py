@@ -16,14 +16,14 @@ _SECTION = "kubeletconfig"
 async def fetch_configz(client: ApiClient, node_name: str) -> Mapping[str, Any]:
     """Return the KubeletConfiguration as JSON values, flags and drop-in files included.
 
-    It takes the right to ``get`` ``nodes/proxy``. ``PeerError`` without an answer, or if it is no such thing.
+    Needs ``get`` on ``nodes/proxy``. ``PeerError`` without an answer, or if it is something else.
     """
     path = f"/api/v1/nodes/{quote(node_name, safe='')}/proxy/configz"
     body = await client.request("GET", path)
     try:
         found = decode(body, object)
     except ValueError as exc:
-        raise PeerError(f"GET {path}: the answer is no JSON") from exc
+        raise PeerError(f"GET {path}: the answer is not JSON") from exc
     section = found.get(_SECTION) if isinstance(found, dict) else None
     if not isinstance(section, dict):
         raise PeerError(f"GET {path}: the answer has no {_SECTION}")

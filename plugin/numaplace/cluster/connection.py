@@ -18,7 +18,7 @@ CONNECT_SECONDS = 10.0
 MAX_HEAD_BYTES = 32 * 1024
 MAX_INTERIM_ANSWERS = 8
 MAX_AGE_SECONDS = 600.0
-"""A connection that is used for longer is opened anew: certificates are replaced under way."""
+"""An older connection is replaced: certificates are rotated."""
 
 LEAST_PIECE_BYTES = 256
 """A shorter piece of a body counts as this long: many small chunks cost time, not memory."""
@@ -27,7 +27,7 @@ _READ_BYTES = 8 * 1024
 """Small, since chunks of one byte make 1,400 events of it: 20 ms of the loop's time."""
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""A server that is gone without a word is noticed after a minute, on a silent watch, too."""
+"""A server that vanished is noticed after a minute, on a silent watch too."""
 
 
 async def connect(server: Server, tls: Tls | None) -> Connection:
@@ -42,7 +42,7 @@ async def connect(server: Server, tls: Tls | None) -> Connection:
                 server_hostname=(tls.server_name or server.host) if tls else None,
             )
     except UnicodeError as exc:
-        raise OSError(f"{server.host!r} cannot be the name of a host") from exc
+        raise OSError(f"{server.host!r} is not a valid host name") from exc
     _keep_alive(writer.get_extra_info("socket"))
     return Connection(reader, writer)
 
@@ -59,7 +59,7 @@ class Connection:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._opened_at = asyncio.get_running_loop().time()
         self.answering = False
-        """Whether anything of an answer to the last request has come."""
+        """Whether anything of the last request's response has arrived."""
 
     async def send(self, request: h11.Request, body: bytes) -> None:
         """Send a request; its headers say how long the body is."""
@@ -69,20 +69,18 @@ class Connection:
         await self._writer.drain()
 
     async def status(self) -> int:
-        """Return the answer's status."""
         for _ in range(MAX_INTERIM_ANSWERS):
             event = await self._event()
             if isinstance(event, h11.Response):
                 return event.status_code
-        raise h11.RemoteProtocolError("no end of interim answers")
+        raise h11.RemoteProtocolError("too many interim responses")
 
     async def piece(self) -> bytes:
-        """Return what has come of the answer's body, or nothing at its end."""
+        """Return the next piece of the response's body, empty at its end."""
         event = await self._event()
         return event.data if isinstance(event, h11.Data) else b""
 
     async def body(self, *, limit_bytes: int) -> bytearray:
-        """Return the answer's body."""
         body, cost = bytearray(), 0
         while piece := await self.piece():
             body += piece
@@ -108,7 +106,7 @@ class Connection:
             raise EOFError from exc
 
     def reuse(self) -> bool:
-        """Make ready for another request; false if there must be none on this connection."""
+        """Prepare for another request; false if the connection must not be reused."""
         age_seconds = asyncio.get_running_loop().time() - self._opened_at
         done = self._http.our_state is self._http.their_state is h11.DONE
         if not done or self._http.trailing_data != (b"", False) or age_seconds > MAX_AGE_SECONDS:
@@ -119,7 +117,7 @@ class Connection:
     async def still_open(self) -> bool:
         """Return whether an idle connection can take a request; one that cannot is closed.
 
-        What comes without a request is no answer to the next one: proxies say 408 before they hang up.
+        Unrequested data is not the response to the next request: proxies send 408 before they close.
         """
         usable = False
         try:
@@ -135,7 +133,7 @@ class Connection:
         return usable
 
     def abort(self) -> None:
-        """Close without a goodbye, which would take the time of a server that is gone."""
+        """Close without the TLS shutdown, for which a dead server would have to answer."""
         self._writer.transport.abort()
 
 

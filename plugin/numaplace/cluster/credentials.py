@@ -1,9 +1,9 @@
-"""Where the API server is, and as whom we call it.
+"""The API server's address, and our credentials.
 
 In a pod that is two environment variables and two files, read here. Everything else that a kubeconfig can say
 (client certificates, OIDC, programs that print a token) is left to the package ``kubernetes``, which is
-imported only when a kubeconfig is named: it costs 18 MiB of memory, which a daemon in a pod does not pay.
-``~/.kube/config`` is never read: a daemon tried out on a laptop must not talk to whatever cluster that names.
+imported only when a kubeconfig is named: it costs 18 MiB of memory, which a daemon in a pod does not need.
+``~/.kube/config`` is never read: a daemon tried out on a laptop must not talk to the cluster that it names.
 """
 
 from __future__ import annotations
@@ -34,22 +34,21 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a new connection needs. ``server_name`` is who the certificate has to be for, if not the host."""
+    """What a new connection needs. ``server_name`` is the name in the certificate, if not the host."""
 
     context: ssl.SSLContext
     server_name: str | None = None
 
 
 class Credentials(Protocol):
-    """As whom to call which server.
+    """A server, and how to authenticate with it.
 
-    What the methods return is valid now: tokens and certificates are replaced under way. They block (files,
+    What the methods return is valid now: tokens and certificates are rotated. They block (files,
     perhaps a program), and raise ``PeerError`` if there is nothing valid now.
     """
 
     @property
-    def server(self) -> Server:
-        """The API server."""
+    def server(self) -> Server: ...
 
     def authorization(self) -> str | None:
         """Return the header's value for one request."""
@@ -59,7 +58,7 @@ class Credentials(Protocol):
 
 
 def find_credentials(env: Mapping[str, str], *, service_account: Path = SERVICE_ACCOUNT) -> Credentials:
-    """Return the pod's own credentials, else those of ``$KUBECONFIG``; ``InputError`` says what lacks."""
+    """Return the pod's credentials, else those of ``$KUBECONFIG``; ``InputError`` says what is missing."""
     host, port = env.get(HOST_ENV, ""), env.get(PORT_ENV, "")
     token = service_account / "token"
     if host and port.isdecimal() and token.exists():
@@ -86,7 +85,6 @@ class PodCredentials:
             return _header_value(f"Bearer {token}")
 
     def tls(self) -> Tls:
-        """Read the authority's certificate."""
         with _failures("service account", OSError, ValueError):
             return Tls(_context(self.directory / "ca.crt"))
 
@@ -100,35 +98,34 @@ def _failures(whose: str, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def _header_value(text: str) -> str:
-    """Return a header's value; ``ValueError``, which does not show it, if it would be something else."""
+    """Return a header's value; ``ValueError`` without the text if it is not a valid header value."""
     if len(text) > MAX_TOKEN_BYTES or not (text.isascii() and text.isprintable()) or text.endswith(" "):
-        raise ValueError("the token is empty, too long, or has line breaks or other such characters")
+        raise ValueError("the token is empty, too long, or has control characters")
     return text
 
 
 def _context(ca: Path | str | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=ca)
-    # Python 3.13 asks for extensions that many clusters' own authorities lack; Go's clients do not.
+    # Python 3.13 requires extensions that many clusters' own authorities lack; Go's clients do not.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigCredentials:
-    """What the package ``kubernetes`` made of a kubeconfig; ``configuration`` is its ``Configuration``."""
+    """A kubeconfig as read by the package ``kubernetes``; ``configuration`` is its ``Configuration``."""
 
     server: Server
     plain: bool
     configuration: Any
 
     def authorization(self) -> str | None:
-        """Ask the package for the present token: it may run a program, and raise anything."""
+        """Return the package's current token: it may run a program, and raise anything."""
         with _failures("kubeconfig", Exception):
             value = self.configuration.auth_settings().get("BearerToken", {}).get("value")
             return _header_value(value) if value else None
 
     def tls(self) -> Tls | None:
-        """Read the files that the package has named, or written."""
         if self.plain:
             return None
         known = self.configuration

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def decode(text: bytes | bytearray | msgspec.Raw, into: type[T]) -> T:
-    """Return the value; ``ValueError`` if the text is no such thing, or nested too deeply to be read."""
+    """Return the value; ``ValueError`` if the text is something else, or nested too deeply."""
     try:
         return msgspec.json.decode(text, type=into)
     except RecursionError:

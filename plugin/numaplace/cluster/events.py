@@ -13,9 +13,9 @@ MAX_NAME_LENGTH = 253
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is to be told about one container of a pod. ``warning`` makes it an Event of that type.
+    """The Event on one container of a pod; ``warning`` sets its type.
 
-    ``identity`` is what the note is about: of two notes with one identity the server takes only one.
+    ``identity`` deduplicates: of two notes with one identity the server stores one.
     """
 
     namespace: str
@@ -29,7 +29,7 @@ class Note:
 
 
 def event_name(note: Note) -> str:
-    """Return the Event's name: the same for the same note, so a second one is refused, not repeated."""
+    """Return the Event's name: the same for the same note, so the server refuses a duplicate."""
     text = "\n".join((note.uid, note.container, note.reason, note.identity))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f"{note.pod[: MAX_NAME_LENGTH - len(digest) - 1]}.{digest}"

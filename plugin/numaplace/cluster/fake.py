@@ -2,7 +2,7 @@
 
 It behaves as the real one where clients depend on it: one growing resource version, field selectors on the
 node's name, chunked watch streams of one JSON object per line, bookmarks, 410 Gone for versions that it has
-forgotten, 409 for an Event or object whose name is taken or that has changed, connections that are kept.
+forgotten, 409 for an Event or object whose name is taken or that has changed, keep-alive connections.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from numaplace.cluster.fake_objects import FakeObjects, Object
 class FakeApiServer:
     """State and switches; any thread may call the methods. ``requests`` are (method, path, query) so far.
 
-    ``kubelets`` are the configurations of the nodes' kubelets. ``refuse`` has a status for what is refused:
-    ``list``, ``watch``, ``events``, ``configz``, ``objects``; ``refuse_once`` for what is refused the next
-    time only. ``connections`` are the open ones.
+    ``kubelets`` are the configurations of the nodes' kubelets. ``refuse`` has a status per refused call:
+    ``list``, ``watch``, ``events``, ``configz``, ``objects``; ``refuse_once``: for the
+    next one only. ``connections`` are the open ones.
     """
 
     def __init__(self) -> None:
@@ -47,26 +47,23 @@ class FakeApiServer:
         self._closed = False
 
     def put(self, pod: Object) -> None:
-        """Create or change a pod."""
         with self.changed:
             key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
             kind = "MODIFIED" if key in self.pods else "ADDED"
             self.pods[key] = self._logged(kind, pod)
 
     def delete(self, namespace: str, name: str) -> None:
-        """Delete a pod."""
         with self.changed:
             self._logged("DELETED", self.pods.pop((namespace, name)))
 
     def bookmark(self) -> None:
-        """Send a bookmark on all watches."""
         with self.changed:
             self._logged(
                 "BOOKMARK", {"kind": "Pod", "metadata": {}, "spec": {"containers": None}, "status": {}}
             )
 
     def forget_history(self) -> None:
-        """Forget all changes so far, and end all watches: who comes back gets 410 Gone."""
+        """Drop the history and end all watches: a client that resumes gets 410 Gone."""
         with self.changed:
             self._version += 1
             self._oldest = self._version
@@ -74,13 +71,12 @@ class FakeApiServer:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """End all watches."""
         with self.changed:
             self._era += 1
             self.changed.notify_all()
 
     def close_connections(self) -> None:
-        """Close all connections, as a server does with those that it finds idle."""
+        """Close all connections, as a server does with idle ones."""
         for connection in tuple(self.connections):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -118,7 +114,6 @@ class FakeApiServer:
         return item
 
     def listed(self, node: str) -> Object:
-        """Return the PodList of a node."""
         with self.changed:
             items = [pod for pod in self.pods.values() if _on(pod, node)]
             return {"kind": "PodList", "metadata": {"resourceVersion": str(self._version)}, "items": items}
@@ -147,7 +142,6 @@ class FakeApiServer:
         return self._closed or era != self._era
 
     def took_event(self, namespace: str, event: Object) -> int:
-        """Take an Event; return the status."""
         key = (namespace, event["metadata"]["name"])
         with self.changed:
             if key in self.events:
@@ -157,7 +151,6 @@ class FakeApiServer:
         return 201
 
     def patched_event(self, namespace: str, name: str, patch: Mapping[str, Any]) -> int:
-        """Merge a patch into an Event; return the status."""
         with self.changed:
             if (namespace, name) not in self.events:
                 return 404
@@ -172,14 +165,14 @@ def _on(pod: Object, node: str) -> bool:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    # With the default of 5 some of many clients that come at once would wait for a second.
+    # With the default of 5, some of many simultaneous clients would wait for a second.
     request_queue_size = 64
 
 
 class _Handler(BaseHTTPRequestHandler):
     api: FakeApiServer
     protocol_version = "HTTP/1.1"
-    # Else an answer's body waits for the client to acknowledge its head.
+    # Otherwise a response's body waits until the client has acknowledged its head.
     disable_nagle_algorithm = True
 
     def setup(self) -> None:

@@ -1,4 +1,4 @@
-"""The fake API server's other objects: any kind, by path, with the real one's optimistic locking."""
+"""The fake API server's other objects: any kind, by path, with optimistic locking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class FakeObjects:
         self._version = 0
 
     def get(self, path: str) -> Answer:
-        """Return the object."""
         found = self.by_path.get(path)
         return (404, _status("not found")) if found is None else (200, found)
 

@@ -85,7 +85,6 @@ class KnownPod:
 
     @property
     def key(self) -> PodKey:
-        """(namespace, name)."""
         return (self.pod.namespace, self.pod.name)
 
 
@@ -104,14 +103,14 @@ class Change:
 
 
 def read_list(text: bytes | bytearray) -> tuple[str, tuple[KnownPod, ...]]:
-    """Return a PodList's version and its pods; ``ValueError`` if it is none."""
+    """Return a PodList's version and its pods; ``ValueError`` if it is not one."""
     found = decode(text, _List)
     pods = (_known(item) for item in found.items or ())
     return found.metadata.resource_version, tuple(pod for pod in pods if pod is not None)
 
 
 def read_change(line: bytes) -> Change:
-    """Return one event of a watch; ``ValueError`` if it is none."""
+    """Return one event of a watch; ``ValueError`` if it is not one."""
     event = decode(line, _Event)
     if event.type == "ERROR":
         failure = decode(event.object, _Failure)
@@ -122,7 +121,7 @@ def read_change(line: bytes) -> Change:
 
 
 def _known(item: _Pod) -> KnownPod | None:
-    """Return the pod, or ``None`` if it has no name or an amount that is none."""
+    """Return the pod, or ``None`` if it has no name or an amount that cannot be parsed."""
     meta, spec = item.metadata, item.spec
     if not (meta.name and meta.namespace):
         return None

@@ -1,4 +1,4 @@
-"""The pods of this node that have not ended, as the API server last told them."""
+"""The pods of this node that have not ended, as the API server last reported them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from numaplace.state.attribution import Specs
 
 
 class PodStore:
-    """Known pods by (namespace, name). On the event loop; what was known stays while the server is away.
+    """Known pods by (namespace, name). On the event loop; known pods stay while the server is unavailable.
 
-    ``on_change`` is told that something has changed; ``on_refused`` of each pod that the kubelet has refused
-    for its NUMA alignment, once, but not of those that were refused before the first list.
+    ``on_change`` is called at each change, ``on_refused`` for each pod that the kubelet has refused
+    for its NUMA alignment, once, but not for those that were refused before the first list.
     """
 
     def __init__(
@@ -47,7 +47,6 @@ class PodStore:
                     await self._changed.wait()
 
     def replace(self, pods: Iterable[KnownPod]) -> None:
-        """Take in a whole list."""
         found = tuple(pods)
         self._pods = {pod.key: pod.pod for pod in found if not pod.terminal}
         refused = [pod for pod in found if _is_refused(pod)]
@@ -55,14 +54,13 @@ class PodStore:
         self._tell(pod for pod in refused if before is not None and pod.pod.uid not in before)
 
     def apply(self, change: Change) -> None:
-        """Take in one event of a watch."""
         known = change.pod
         if known is None:
             return
         if not change.deleted and not known.terminal:
             self._pods[known.key] = known.pod
         elif known.key in self._pods and self._pods[known.key].uid == known.pod.uid:
-            # A namesake may have come already: only the pod that went is forgotten.
+            # A pod of the same name may exist already: only the deleted one is dropped.
             del self._pods[known.key]
         refused = self._refused = self._refused or set()
         new = _is_refused(known) and not change.deleted and known.pod.uid not in refused

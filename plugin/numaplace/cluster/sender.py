@@ -1,8 +1,8 @@
-"""Sends Events, one at a time, slowly, from a queue with a bound: whoever puts one in never waits.
+"""Sends Events, one at a time, slowly, from a bounded queue: ``put`` never waits.
 
-A node may send ``BURST`` at once and then one in ``REFILL_SECONDS``: a burst of pods is told in full, and a
-crash loop of placements does not flood the API server. What cannot be sent is tried again with pauses, and
-given up when it is old. No Event is worth more than that: the log has the same, and more.
+A node may send ``BURST`` at once and then one in ``REFILL_SECONDS``: a burst of pods gets its Events, and a
+crash loop of placements does not flood the API server. What cannot be sent is retried with pauses, and
+dropped when it is old: the log has the same information, and more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
 
 REFUSALS: Final = 3
-"""So many times in a row a refusal is not believed: a server that has just started has no roles yet."""
+"""This many refusals in a row are retried: a server that has just started has no roles yet."""
 
 SENT, DUPLICATE, FAILED, DROPPED = "sent", "duplicate", "failed", "dropped"
 _FORBIDDEN = "403"
@@ -45,7 +45,7 @@ class SenderClocks:
 
 
 class EventSender:
-    """``counted`` is told how each note ended (``sent`` …), ``failed`` why one could not be sent."""
+    """``counted`` gets the result of each note (``sent`` …), ``failed`` the error of one not sent."""
 
     def __init__(
         self,
@@ -68,14 +68,13 @@ class EventSender:
         )
 
     def put(self, note: Note) -> None:
-        """Queue a note; one too many is dropped and counted."""
+        """Queue a note; if the queue is full, it is dropped and counted."""
         try:
             self._waiting.put_nowait((note, self._clocks.monotonic(), self._clocks.wall()))
         except asyncio.QueueFull:
             self._counted(DROPPED)
 
     async def run(self) -> None:
-        """Send until cancelled."""
         while True:
             note, since, at = await self._waiting.get()
             await self._take_turn()

@@ -1,11 +1,11 @@
-"""List, then watch, for ever: the pods that are bound to one node (as client-go's Reflector does).
+"""List, then watch, the pods that are bound to one node (as client-go's Reflector does).
 
 - The first list may come from the server's cache (``resourceVersion=0``): 5,000 nodes that start at once do
   not reach etcd. After 410 Gone it is a consistent one, since the cache was what was too old.
 - A watch goes on where it or a bookmark left off; only 410 Gone leads to a new list.
-- After each failure a longer pause, with chance in it: the nodes of a cluster must not come back all at once.
-  Where we are not permitted to watch, the pauses get longest: somebody may grant it later. One refusal proves
-  nothing: a server that has just started refuses everybody until it knows its roles.
+- After each failure a longer pause, with jitter: the nodes of a cluster must not reconnect all at once.
+  Without permission to watch the pauses are longest: it may be granted later. One refusal proves
+  nothing: a server that has just started refuses all clients until it has loaded its roles.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class WatchTimes:
 
 @dataclass(frozen=True, slots=True)
 class WatchObserver:
-    """Who is told.
+    """Callbacks.
 
-    ``called`` of each list and watch (``list``, ``watch``) and its code, ``OK`` or as in ``PeerError``;
-    ``connected`` and ``ended`` of a watch's beginning and end; ``failed`` of what went wrong.
+    ``called``: each list and watch (``list``, ``watch``) with its code, ``OK`` or as in ``PeerError``;
+    ``connected`` and ``ended``: a watch's begin and end; ``failed``: an error.
     """
 
     called: Callable[[str, str], None]
@@ -80,7 +80,6 @@ class PodWatch:
         self._from_cache = True
 
     async def run(self) -> None:
-        """Watch until cancelled."""
         clock = asyncio.get_running_loop().time
         times = self._times
         backoff = Backoff(
@@ -96,11 +95,11 @@ class PodWatch:
             except PeerError as error:
                 refused = error.code in NOT_PERMITTED
                 if error.code == GONE:
-                    # No trouble, but how a watch goes on after a pause: what it has missed is listed.
+                    # Not an error: a watch that resumes too late has to list again.
                     self._version, self._from_cache = "", False
                 elif not refused or refused_before:
                     self._observer.failed(error)
-            # A server that ends each watch at once is no better than one that refuses it.
+            # A server that ends each watch at once is treated like one that refuses it.
             if clock() - began > times.longest_pause:
                 backoff.reset()
             await self._sleep(backoff.pause(longest_seconds=times.not_permitted_pause if refused else None))
@@ -149,7 +148,7 @@ class PodWatch:
         try:
             change = read_change(line)
         except ValueError as error:
-            # What was missed is not known: only a new list is sure to have it.
+            # What was missed is unknown: list again.
             self._version = ""
             raise PeerError(f"an event of the watch cannot be read: {error}", code=DECODE) from error
         if change.error:

@@ -44,7 +44,6 @@ def _name_problems(entry: Section, *, place: str, first: dict[str, str]) -> Iter
 
 
 def clashes(config: Config, top: Section) -> Iterator[str]:
-    """Yield the resources that select the same devices as an earlier one."""
     for number, resource in enumerate(config.resources):
         place = f"{where(top, 'resources', number)}: resources[{number}]"
         for earlier, other in enumerate(config.resources[:number]):
@@ -59,7 +58,6 @@ def clashes(config: Config, top: Section) -> Iterator[str]:
 
 
 def warnings_of(config: Config, top: Section) -> Iterator[str]:
-    """Yield what is allowed but probably not meant."""
     if not config.resources:
         yield f"{top.where}: {NO_RESOURCES}"
     strategies = {config.strategy, *(one.strategy for one in config.resources if one.strategy is not None)}
@@ -68,7 +66,7 @@ def warnings_of(config: Config, top: Section) -> Iterator[str]:
     if config.max_allowable_numa_nodes > _USUAL_NUMA_NODES:
         yield (
             f"{where(top, 'maxAllowableNUMANodes')}: maxAllowableNUMANodes: more than {_USUAL_NUMA_NODES} "
-            "NUMA nodes make decisions slower: the sets of nodes to compare multiply"
+            "NUMA nodes make decisions slower: the number of node sets doubles with each"
         )
     yield from _unsteered(config, top)
     for key in without_effect(config):
@@ -76,7 +74,7 @@ def warnings_of(config: Config, top: Section) -> Iterator[str]:
 
 
 def _unsteered(config: Config, top: Section) -> Iterator[str]:
-    """Yield the requests of containers that no topology is withheld for."""
+    """Yield the requests that steering cannot act on."""
     ours = {resource.name for resource in config.resources}
     for number, request in enumerate(config.steering.requests):
         if not any(amount for name, amount in request.items() if name in ours):

@@ -1,4 +1,4 @@
-"""Reads the schema's records: which keys there are, and what stands behind each."""
+"""Reads the schema's records: the keys, and what each holds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class Field:
 
 @cache
 def fields_of(record: type[msgspec.Struct]) -> tuple[Field, ...]:
-    """Return the record's fields, in the order in which they are declared."""
     return tuple(_field(info) for info in msgspec.structs.fields(record))
 
 

@@ -44,7 +44,7 @@ def _field(field: Field) -> dict[str, Any]:
 
 
 def _or_nothing(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema that takes a key with nothing after it as well, as the file does."""
+    """Return the schema that also accepts a key without a value, as the file does."""
     if "enum" in schema:
         return {**schema, "enum": [*schema["enum"], None]}
     if "anyOf" in schema:

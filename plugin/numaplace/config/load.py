@@ -1,4 +1,4 @@
-"""Loads the configuration: file, then environment, then flags; complete about what is wrong."""
+"""Loads the configuration: file, then environment, then flags; all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_FILE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration that is accepted, and what the user should still be told about it."""
+    """An accepted configuration, and warnings about it."""
 
     config: Config
     warnings: tuple[str, ...] = ()

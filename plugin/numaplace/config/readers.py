@@ -24,7 +24,7 @@ def _requested(name: str, *, where: str, key: str) -> ResourceName:
         return REQUESTED_NAME.parse(name)
     except ValueError:
         allowed = REQUESTED_NAME.allowed
-        raise Refused(f'{where}: {key}: "{name}" is no resource: allowed are {allowed}') from None
+        raise Refused(f'{where}: {key}: "{name}" is not a resource: allowed are {allowed}') from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +59,19 @@ class WeightsReader:
         return weights
 
     def show(self, value: Any) -> str:
-        """Return the KEP's text form."""
         weights: Weights = value
         return weights.text
 
 
 def _weight_values(node: Section, *, key: str, problems: list[str]) -> dict[str, object]:
-    """Return what may be a weight; what is no scalar is added to ``problems`` instead."""
+    """Return what may be a weight; a node that is not a scalar is added to ``problems``."""
     values: dict[str, object] = {}
     for name, entry in node.entries.items():
         if not isinstance(entry, Scalar) or entry.null:
             refused = refuse_kind(entry, key=f"{key}.{name}", allowed="a whole number from 0 to 100")
             problems.extend(refused.problems)
             continue
-        # What is no number goes on as text: the weights' own check words the refusal.
+        # Text that is not a number is passed on: the weights' own check refuses it.
         digits = entry.text.removeprefix("-")
         values[name] = int(entry.text) if digits.isascii() and digits.isdigit() else entry.text
     return values
@@ -80,7 +79,7 @@ def _weight_values(node: Section, *, key: str, problems: list[str]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class RequestsReader:
-    """A list of request requests: mappings of resource name to quantity."""
+    """A list of requests: mappings of resource name to quantity."""
 
     scalar: ClassVar[bool] = False
     help: str
@@ -88,7 +87,6 @@ class RequestsReader:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """A list of mappings to quantities."""
         request = {
             "type": "object",
             "minProperties": 1,
@@ -126,6 +124,5 @@ class RequestsReader:
         return request
 
     def show(self, value: Any) -> str:
-        """Return the requests in YAML's flow style."""
         requests = (", ".join(f"{name}: {count}" for name, count in request.items()) for request in value)
         return "[" + ", ".join(f"{{{request}}}" for request in requests) + "]"

@@ -39,7 +39,7 @@ class LinkType(StrEnum):
 
 
 class GpuVendor(StrEnum):
-    """Whose GPUs the ``gpu`` source looks for."""
+    """The vendor of the GPUs that the ``gpu`` source offers."""
 
     NVIDIA = "nvidia"
     AMD = "amd"
@@ -49,7 +49,7 @@ class GpuVendor(StrEnum):
 class SteeringMode(StrEnum):
     """Whether topology is withheld to steer the kubelet's Topology Manager.
 
-    ``auto`` where it can do no harm, ``always`` with requests of several sizes, too.
+    ``auto``: where it can do no harm; ``always``: also with requests of several sizes.
     """
 
     OFF = "off"
@@ -100,7 +100,7 @@ class SriovConfig(msgspec.Struct, frozen=True, kw_only=True):
 class GpuConfig(msgspec.Struct, frozen=True, kw_only=True):
     """All GPUs of one vendor."""
 
-    vendor: Annotated[GpuVendor, Leaf(choice(GpuVendor), "whose GPUs")]
+    vendor: Annotated[GpuVendor, Leaf(choice(GpuVendor), "vendor of the GPUs")]
 
 
 class DeclaredConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ class ResourceConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelayDirectoryConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where vendors' plugins find numaplace."""
+    """Where vendors' plugins register with numaplace."""
 
     directory: Annotated[
         Path, Leaf(path(), "the vendor's view of the kubelet's device-plugins directory")
@@ -138,11 +138,11 @@ class RelayDirectoryConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeadroomConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to stay free on the node that steering exposes."""
+    """What has to stay free on the NUMA node that keeps its topology."""
 
-    cpu: Annotated[int, Leaf(integer(0, 4096), "CPUs kept free on the wanted NUMA node")] = 0
-    memory_bytes: Annotated[int, Leaf(QUANTITY, "memory kept free on the wanted NUMA node")] = msgspec.field(
-        default=0, name="memory"
+    cpu: Annotated[int, Leaf(integer(0, 4096), "CPUs to keep free on the wanted NUMA node")] = 0
+    memory_bytes: Annotated[int, Leaf(QUANTITY, "memory to keep free on the wanted NUMA node")] = (
+        msgspec.field(default=0, name="memory")
     )
 
 
@@ -172,7 +172,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
         ClusterMode,
         Leaf(
             choice(ClusterMode, also={"on": ClusterMode.ON, "off": ClusterMode.OFF}),
-            "whether pods are looked up at the API server",
+            "whether this node's pods are watched at the API server",
         ),
     ] = ClusterMode.AUTO
     events: Annotated[bool, Leaf(BOOL, "whether pods get an Event that says where they were placed")] = True
@@ -215,7 +215,7 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the daemon is told."""
+    """All settings of the daemon."""
 
     strategy: Annotated[
         Strategy, Leaf(_STRATEGY, "which NUMA node wins a tie (KEP-6007 numa-allocation-strategy)")
@@ -237,13 +237,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         int, Leaf(integer(8, 64), "largest number of NUMA nodes that is accepted")
     ] = msgspec.field(default=8, name="maxAllowableNUMANodes")
     deadline_seconds: Annotated[
-        float, Leaf(duration("10ms", "10s"), "time for one GetPreferredAllocation")
+        float, Leaf(duration("10ms", "10s"), "time limit for one GetPreferredAllocation")
     ] = msgspec.field(default=0.2, name="deadline")
     rescan_interval_seconds: Annotated[
-        float, Leaf(duration("1s", "1h"), "how often devices are looked for again")
+        float, Leaf(duration("1s", "1h"), "how often the host is scanned for devices")
     ] = msgspec.field(default=10.0, name="rescanInterval")
     poll_interval_seconds: Annotated[
-        float, Leaf(duration("500ms", "10m"), "how often PodResources is asked between decisions")
+        float, Leaf(duration("500ms", "10m"), "how often PodResources is polled between decisions")
     ] = msgspec.field(default=5.0, name="pollInterval")
     resources: tuple[ResourceConfig, ...] = ()
     relay: RelayDirectoryConfig = msgspec.field(default_factory=RelayDirectoryConfig)

@@ -1,4 +1,4 @@
-"""Names: every scalar setting's flag and environment variable, derived from its key."""
+"""The flag and environment variable of each scalar setting, derived from its key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SERVICE_ENV = re.compile(r"NUMAPLACE(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. ``flag`` and ``env`` are empty for what only the file can say (lists)."""
+    """One setting. ``flag`` and ``env`` are empty for settings that only the file can hold (lists)."""
 
     key: str
     help: str
@@ -47,7 +47,6 @@ def env_of(key: str) -> str:
 
 @cache
 def settings() -> tuple[Setting, ...]:
-    """Return every setting, in the schema's order."""
     found = []
     for key, field in leaves(Config):
         reader = field.reader
@@ -89,13 +88,13 @@ def _put(section: Section, *, path: list[str], value: Scalar) -> Section:
         if isinstance(inner, Scalar) and inner.null:
             inner = Section(inner.where)
         if not isinstance(inner, Section):
-            return section  # the walk refuses what the file has there
+            return section  # the walk refuses the file's node
         node = _put(inner, path=rest, value=value)
     return Section(section.where, {**section.entries, key: node}, section.key_where)
 
 
 def unknown_environment(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a warning for each ``NUMAPLACE_…`` variable that is no setting."""
+    """Return a warning for each ``NUMAPLACE_…`` variable that is not a setting."""
     known = {setting.env for setting in settings() if setting.env} | {CONFIG_FILE_ENV}
     return tuple(
         f"{name}: no setting has this environment variable, it has no effect{did_you_mean(name, known)}"

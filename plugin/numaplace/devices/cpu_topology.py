@@ -1,8 +1,8 @@
 """Sockets, cores and last-level caches of the host's CPUs, as the kubelet has them from cAdvisor.
 
-Follows cAdvisor ``utils/sysinfo`` (``GetNodesInfo``, ``getCoresInfo``, ``addCacheInfo``), ``machine``
-(``GetSockets``) and kubelet ``cpumanager/topology`` (``Discover``), oddities included: what counts is not the
-machine but what the kubelet takes it for.
+Reimplements cAdvisor ``utils/sysinfo`` (``GetNodesInfo``, ``getCoresInfo``, ``addCacheInfo``), ``machine``
+(``GetSockets``) and kubelet ``cpumanager/topology`` (``Discover``), quirks included: what matters is not the
+machine but what the kubelet sees.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARED_LEVEL = 3
 
 
 class _OddError(Exception):
-    """A file holds what makes cAdvisor give up; a kubelet does not start on such a machine."""
+    """A file holds what cAdvisor fails on; a kubelet does not start on such a machine."""
 
 
 @dataclass(slots=True)
@@ -108,7 +108,6 @@ def _cores(cpus: Iterable[tuple[int, Path]]) -> list[_Core]:
 
 
 def _topology(cpu: Path, name: str) -> int | None:
-    """Return a number of the CPU's topology; ``None`` if the kernel does not tell it."""
     path = cpu / "topology" / name
     if not exists(path):
         return None
@@ -119,7 +118,7 @@ def _topology(cpu: Path, name: str) -> int | None:
 
 
 def _add_caches(cpus: Path, cores: list[_Core]) -> None:
-    """Note the cache that a core shares with some of its NUMA node only; one of the whole node counts not.
+    """Note the cache that a core shares with some of its NUMA node only; one of the whole node is left out.
 
     The first core whose caches cannot be read ends it: the cores after it have none.
     """
@@ -133,7 +132,6 @@ def _add_caches(cpus: Path, cores: list[_Core]) -> None:
 
 
 def _caches(folder: Path) -> list[_Cache] | None:
-    """Return a CPU's caches in the order of their names; ``None`` if one of them cannot be read."""
     if not exists(folder):
         return None
     caches = []
@@ -151,7 +149,7 @@ def _caches(folder: Path) -> list[_Cache] | None:
 
 
 def _count_sockets(cpus: Path) -> int:
-    """Return how many socket ids the online CPUs have; a CPU that tells none has 0."""
+    """Return how many socket ids the online CPUs have; a CPU without one counts as 0."""
     is_online = _Online(cpus)
     return len(
         {
@@ -174,7 +172,7 @@ class _Online:
 
 
 def _numbered(pattern: re.Pattern[str], folder: Path) -> Iterator[tuple[int, Path]]:
-    """Yield the ids and paths of what is in a folder, in the order of the names, as cAdvisor meets them."""
+    """Yield the ids and paths of what is in a folder, in the order of the names, as cAdvisor reads them."""
     for name in names_in(folder):
         match = pattern.fullmatch(name)
         if match:

@@ -177,7 +177,6 @@ class FakeHost:
             self._uio_devices += 1
 
     def netdev(self, address: str, name: str, *, link_type: int = ETHER) -> None:
-        """Give a function a network device visible on the host."""
         self.tree.file(f"{self.tree.pci(address)}/net/{name}/type", str(link_type))
 
     def move_netdev(self, address: str) -> None:
@@ -185,7 +184,6 @@ class FakeHost:
         self.tree.remove(f"{self.tree.pci(address)}/net")
 
     def rdma(self, address: str) -> None:
-        """Give a function an RDMA device with its character devices."""
         base, number = self.tree.pci(address), self._rdma_devices
         self._rdma_devices += 1
         self.tree.directory(f"{base}/infiniband/mlx5_{number}")
@@ -202,11 +200,9 @@ class FakeHost:
             self.tree.file(f"{self.tree.pci(address)}/numa_node", str(numa))
 
     def vf(self, pf: str, index: int) -> str:
-        """Return the PCI address of a PF's VF."""
         return self._vf_addresses[pf][index]
 
     def remove(self, address: str) -> None:
-        """Take a function away, with its link from its PF."""
         for pf, vfs in self._vf_addresses.items():
             for index in [index for index, vf in vfs.items() if vf == address]:
                 self.tree.remove(f"{self.tree.pci(pf)}/virtfn{index}")
@@ -219,7 +215,6 @@ class FakeHost:
         self.tree.file(f"dev/{name}", "")
 
     def cdi_spec(self, kind: str, names: Sequence[str]) -> None:
-        """Write a CDI specification of ``kind`` (``nvidia.com/gpu``) that knows the devices ``names``."""
         devices = "".join(f'\n- name: "{name}"\n  containerEdits: {{}}' for name in names)
         text = f'cdiVersion: "0.6.0"\nkind: {kind}\ndevices:{devices or " []"}\n'
         self.tree.file(f"etc/cdi/{kind.replace('/', '-')}.yaml", text)

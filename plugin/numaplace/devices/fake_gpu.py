@@ -33,7 +33,6 @@ class FakeGpuVendor:
 
 
 def nvidia_uuid(address: str) -> str:
-    """Return a stable UUID for the GPU at ``address``."""
     return f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, address)}"
 
 
@@ -73,7 +72,6 @@ def _amd(tree: FakeTree, gpu: FakeGpu) -> None:
 
 
 def _kfd(tree: FakeTree, minor: int, address: str) -> None:
-    """Add the KFD topology node of a GPU or partition."""
     domain, bus, rest = address.split(":")
     device, function = rest.split(".")
     location = int(bus, 16) << 8 | int(device, 16) << 3 | int(function)

@@ -14,7 +14,6 @@ class FakeTree:
         self.root = root
 
     def path(self, name: str) -> Path:
-        """Return the real path of ``name``."""
         return self.root / name
 
     def pci(self, address: str) -> str:
@@ -23,7 +22,6 @@ class FakeTree:
         return f"sys/devices/pci{domain_bus}/{address}"
 
     def directory(self, name: str) -> str:
-        """Make a directory and return ``name``."""
         self.path(name).mkdir(parents=True, exist_ok=True)
         return name
 
@@ -49,6 +47,5 @@ class FakeTree:
             path.unlink(missing_ok=True)
 
     def count(self, name: str, prefix: str) -> int:
-        """Return how many entries of directory ``name`` begin with ``prefix``."""
         path = self.path(name)
         return sum(entry.startswith(prefix) for entry in os.listdir(path)) if path.is_dir() else 0

@@ -44,7 +44,7 @@ def _note(path: StrPath, error: OSError) -> None:
 def read_text(path: StrPath) -> str:
     """Return the file's text without surrounding blanks; empty when it cannot be read.
 
-    A look at the host reads many hundreds of tiny files: plain system calls take a third of what a file
+    A scan reads many hundreds of tiny files: plain system calls take a third of the time of a file
     object costs.
     """
     try:
@@ -71,12 +71,10 @@ def read_pairs(path: StrPath, separator: str) -> dict[str, str]:
 
 
 def read_int(path: StrPath, *, base: int = 10) -> int | None:
-    """Return the file's number, or None when there is none."""
     return to_int(read_text(path), base=base)
 
 
 def to_int(text: str, *, base: int = 10) -> int | None:
-    """Return the number that ``text`` spells, or None."""
     try:
         return int(text, base)
     except ValueError:
@@ -102,7 +100,7 @@ def names_in(path: StrPath) -> tuple[str, ...]:
 
 
 def exists(path: StrPath) -> bool:
-    """Return whether the path exists, following links; False when that cannot be told."""
+    """Return whether the path exists, following links; False when that cannot be read."""
     try:
         os.stat(path)
     except OSError as error:
@@ -112,5 +110,4 @@ def exists(path: StrPath) -> bool:
 
 
 def existing_directories(*paths: Path) -> tuple[Path, ...]:
-    """Return those paths that are directories now, without repeats."""
     return tuple(dict.fromkeys(path for path in paths if os.path.isdir(path)))

@@ -19,7 +19,7 @@ def read_topology(sysfs: Path) -> NumaTopology:
 
     Node ids may be sparse. A kernel without NUMA has no node directory: one node 0 with all online CPUs.
     Unreadable parts are empty (CPUs) or the defaults (distances); ids above 63 are beyond what the kubelet
-    can name and are left away. Source: Linux ``Documentation/ABI/stable/sysfs-devices-node``.
+    can name and are dropped. Source: Linux ``Documentation/ABI/stable/sysfs-devices-node``.
     """
     base = sysfs / "devices/system/node"
     nodes = _node_ids(base)
@@ -34,7 +34,7 @@ def read_topology(sysfs: Path) -> NumaTopology:
 
 
 def parse_cpulist(text: str) -> frozenset[int]:
-    """Return the ids of a kernel list such as ``0-3,8``; parts that are no range are skipped."""
+    """Return the ids of a kernel list such as ``0-3,8``; other parts are skipped."""
     ids: set[int] = set()
     for part in text.split(","):
         with suppress(ValueError):

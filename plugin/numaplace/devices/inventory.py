@@ -1,8 +1,8 @@
 """The devices of one resource as published, from scan to scan.
 
-A scan is one look and may be wrong for a moment: a driver is being rebound, a file is being replaced. So
-what was published changes only after several looks that agree, and a device that a pod holds stays whatever
-the scans say: its network device is in the pod's namespace, or its PF's is
+A scan may be wrong for a moment: a driver is being rebound, a file is being replaced. So what was published
+changes only after several scans agree, and a device that a pod holds stays whatever the scans say: its
+network device is in the pod's namespace, or its PF's is
 (k8snetworkplumbingwg/sriov-network-device-plugin#565).
 """
 
@@ -19,11 +19,11 @@ from numaplace.model.names import MAX_DEVICE_ID_LENGTH, DeviceId
 
 @dataclass(frozen=True, slots=True)
 class Hysteresis:
-    """How many scans in a row, over how long, it takes to believe a change.
+    """How many scans in a row, over how long, confirm a change.
 
-    Both limits count: events can cause several scans within milliseconds. A device turns healthy or
+    Both limits apply: events can cause several scans within milliseconds. A device turns healthy or
     unhealthy after ``turn``; one that is not seen turns unhealthy after ``turn`` and goes after ``remove``.
-    A new device is believed at once, with the health it shows.
+    A new device is published at once, with the health it shows.
     """
 
     turn_scans: int = 2
@@ -32,11 +32,9 @@ class Hysteresis:
     remove_seconds: float = 10.0
 
     def turns(self, scans: int, lasted_seconds: float) -> bool:
-        """Return whether a device's health turns."""
         return scans >= self.turn_scans and lasted_seconds >= self.turn_seconds
 
     def removes(self, scans: int, lasted_seconds: float) -> bool:
-        """Return whether a device that is not seen goes."""
         return scans >= self.remove_scans and lasted_seconds >= self.remove_seconds
 
 
@@ -57,7 +55,7 @@ class Inventory:
     rules: Hysteresis = field(default_factory=Hysteresis)
     tracked: Mapping[DeviceId, Tracked] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
-    told_without_topology: frozenset[DeviceId] = frozenset()
+    named_without_topology: frozenset[DeviceId] = frozenset()
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -66,7 +64,7 @@ class Inventory:
 
     @property
     def unsettled(self) -> bool:
-        """Whether some device waits for further scans: look again soon."""
+        """Whether some device waits for further scans: scan again soon."""
         return any(entry.scans for entry in self.tracked.values())
 
     def update(self, scan: Scan, *, in_use: frozenset[DeviceId], now_seconds: float) -> InventoryChange:
@@ -88,17 +86,16 @@ class Inventory:
         }
         left_out = scan.left_out + refused
         without = frozenset(key for key, entry in tracked.items() if not entry.device.nodes)
-        told = (self.told_without_topology & tracked.keys()) | without
-        same = tracked == self.tracked and left_out == self.left_out and told == self.told_without_topology
+        named = (self.named_without_topology & tracked.keys()) | without
+        same = tracked == self.tracked and left_out == self.left_out and named == self.named_without_topology
         if same:
             return InventoryChange(self)
-        after = replace(self, tracked=tracked, left_out=left_out, told_without_topology=told)
+        after = replace(self, tracked=tracked, left_out=left_out, named_without_topology=named)
         return _difference(self, after)
 
     def _next(
         self, device_id: DeviceId, seen: Device | None, *, used: bool, now_seconds: float
     ) -> Tracked | None:
-        """Return the device's next entry; None when it goes."""
         entry = self.tracked.get(device_id)
         if entry is None:
             return Tracked(seen) if seen else None
@@ -123,7 +120,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class InventoryChange:
-    """What an update did. ``changed``: the devices to publish, or what they give to containers, differ.
+    """The result of an update. ``changed``: the devices to publish, or their container edits, differ.
 
     ``without_topology`` are the ids that lack a NUMA node and were not named here before: log them once. A
     device that was gone is named again.
@@ -139,7 +136,6 @@ class InventoryChange:
 
 
 def _acceptable(scan: Scan) -> tuple[dict[DeviceId, Device], tuple[LeftOut, ...]]:
-    """Return the scan's devices by id, and those that may not be published with the reason."""
     seen: dict[DeviceId, Device] = {}
     refused = []
     for device in scan.devices:
@@ -168,7 +164,7 @@ def _difference(before: Inventory, after: Inventory) -> InventoryChange:
         turned_unhealthy=_ordered(
             key for key in both if old[key].device.healthy and not new[key].device.healthy
         ),
-        without_topology=_ordered(after.told_without_topology - before.told_without_topology),
+        without_topology=_ordered(after.named_without_topology - before.named_without_topology),
         changed=before.devices != after.devices,
     )
 

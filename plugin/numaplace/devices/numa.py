@@ -11,7 +11,7 @@ from numaplace.devices.host import read_topology
 
 @dataclass(slots=True)
 class NumaCheck:
-    """Drops NUMA node ids that the host does not have, and collects one sentence per impossible id.
+    """Drops NUMA node ids that the host does not have, and collects one sentence per unknown id.
 
     The kubelet must never see -1 or an unknown id: under ``restricted`` and ``single-numa-node`` it would
     reject pods for it. Such a device has no topology instead (NVIDIA/kubevirt-gpu-device-plugin#86).

@@ -24,7 +24,7 @@ class PciFunction:
     ``vendor`` and ``device`` are four hexadecimal digits, ``pci_class`` the first four (class and
     subclass: ``0200`` Ethernet); all are empty when unreadable. ``driver`` and ``physfn`` (the PF of a VF)
     are empty when there is none. ``numa_node`` is as the kernel gives it, None without a number.
-    ``numvfs`` is None on functions that are no PF.
+    ``numvfs`` is None on functions that are not a PF.
     """
 
     address: str
@@ -39,7 +39,6 @@ class PciFunction:
 
     @property
     def is_vf(self) -> bool:
-        """Whether it is the VF of some PF of this host."""
         return bool(self.physfn)
 
     @property
@@ -52,7 +51,7 @@ class PciFunction:
 class _Identity:
     """What cannot change while a function exists. ``stamp`` tells its entry on the bus from a later one.
 
-    Without a stamp, something could not be read: to be tried again.
+    Without a stamp, something could not be read and is read again.
     """
 
     stamp: tuple[int, int] | None
@@ -62,7 +61,7 @@ class _Identity:
 
 
 class PciBus:
-    """The PCI bus of a host. Reads what a function is once, and what may change at every look."""
+    """The PCI bus of a host. A function's identity is read once, what may change at every scan."""
 
     def __init__(self, sysfs: Path) -> None:
         self.directory = sysfs / PCI_DEVICES
@@ -70,7 +69,6 @@ class PciBus:
 
     @property
     def readable(self) -> bool:
-        """Whether there is a bus to look at, devices or not."""
         return self.directory.is_dir()
 
     def functions(self, *, classes: Iterable[str], vendor: str = "") -> Iterator[PciFunction]:

@@ -10,7 +10,7 @@ from pathlib import Path
 class HostRoots:
     """Roots that every read goes through.
 
-    They say where to look only: the paths handed to containers (device nodes, mounts) are always the
+    They are for reading only: the paths handed to containers (device nodes, mounts) are always the
     host's own, ``/dev/...``. ``cdi`` are the directories of CDI specifications (the runtimes' defaults).
     """
 

@@ -1,4 +1,4 @@
-"""What a source reports when it looks at the host."""
+"""What a source reports about the host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numaplace.model.names import DeviceId, ResourceName
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A device that was looked at and is not offered. ``reason`` is a phrase for the log and ``inspect``."""
+    """A device that was found and is not offered. ``reason`` is a phrase for the log and ``inspect``."""
 
     id: str
     reason: str
@@ -21,9 +21,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One look at the host.
+    """One scan of the host.
 
-    ``failed`` says that the source could not look at all (no PCI bus, a bad file): the devices are
+    ``failed``: the source could not scan at all (no PCI bus, a bad file): the devices are
     unknown, not gone, and an inventory keeps what it has. ``warnings`` are complete sentences.
     """
 
@@ -34,7 +34,7 @@ class Scan:
 
     @property
     def matched_nothing(self) -> bool:
-        """Whether the source looked and found no device to offer: most likely a selector is wrong."""
+        """Whether a scan that worked found no device to offer: most likely a selector is wrong."""
         return not self.failed and not self.devices
 
     def without(self, taken: Mapping[DeviceId, ResourceName]) -> Scan:
@@ -54,7 +54,7 @@ class Source(Protocol):
     """Where a resource's devices come from."""
 
     def scan(self) -> Scan:
-        """Look at the host now. Never raises for what the host shows; may block for file reads."""
+        """Scan the host now. Never raises for what the host shows; may block on file reads."""
         ...
 
     @property

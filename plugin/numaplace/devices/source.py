@@ -33,6 +33,6 @@ SOURCES: Mapping[str, SourceKind] = {
 
 
 def make_source(spec: SourceSpec, *, resource: ResourceName, roots: HostRoots) -> Source:
-    """Return the source of the record's kind. Looks at nothing yet."""
+    """Return the source of the record's kind. Reads nothing yet."""
     kind = next(kind for kind in SOURCES.values() if kind.spec is type(spec))
     return kind.make(spec, resource=resource, roots=roots)

@@ -1,5 +1,5 @@
-"""``numaplace doctor``: looks at a node once (``look``), and says what is wrong with it (``checks``).
+"""``numaplace doctor``: examines a node once (``look``), and reports what is wrong with it (``checks``).
 
-Looking and judging are apart: ``look`` reads files, sockets and pages and gives ``facts.Facts``; every
+Reading and judging are separate: ``look`` reads files, sockets and pages and gives ``facts.Facts``; every
 check is a pure function from these to findings.
 """

@@ -1,4 +1,4 @@
-"""What was seen on a node. Values only: a fact says what was there, never whether that is good."""
+"""What was found on a node. Values only: a fact does not say whether it is good or bad."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numaplace.model.topology import NumaTopology
 
 
 class PathKind(StrEnum):
-    """What is at a path. ``denied``: it cannot be told, for want of permission."""
+    """What is at a path. ``denied``: unknown, permission is missing."""
 
     MISSING = "missing"
     DENIED = "denied"
@@ -29,9 +29,9 @@ class PathKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SocketFact:
-    """A unix socket. ``error`` is the system's text when connecting failed; empty: somebody listens.
+    """A unix socket. ``error`` is the system's text when connecting failed; empty: it has a listener.
 
-    ``process`` is the name of who listens, empty when it is in another PID namespace or gone.
+    ``process`` is the listener's name, empty when it is in another PID namespace or gone.
     """
 
     path: Path
@@ -42,7 +42,6 @@ class SocketFact:
 
     @property
     def listening(self) -> bool:
-        """Whether somebody accepts connections."""
         return self.kind is PathKind.SOCKET and not self.error
 
 
@@ -57,7 +56,7 @@ class FolderFact:
     sockets: tuple[SocketFact, ...] = ()
 
     def listeners(self, prefix: str) -> tuple[SocketFact, ...]:
-        """Return the sockets whose name begins so and that somebody listens at."""
+        """Return the sockets with this prefix that have a listener."""
         return tuple(one for one in self.sockets if one.listening and one.path.name.startswith(prefix))
 
 
@@ -71,7 +70,6 @@ class CallFact:
 
     @property
     def good(self) -> bool:
-        """Whether it was answered."""
         return self.code == "OK"
 
 
@@ -79,7 +77,7 @@ class CallFact:
 class PodResourcesFact:
     """The PodResources API. Calls are None when not made: no socket, or (``get``) no pod to ask for.
 
-    ``got`` says whether Get told about a pod that List has.
+    ``got``: Get returned a pod that List has.
     """
 
     socket: SocketFact
@@ -93,7 +91,7 @@ class PodResourcesFact:
 
 @dataclass(frozen=True, slots=True)
 class ScanFact:
-    """One look of a resource's source, and what sysfs says (``numa_node``) of devices without a NUMA node."""
+    """One scan of a resource's source, and what sysfs says (``numa_node``) of devices without a NUMA node."""
 
     scan: Scan
     raw_numa: Mapping[DeviceId, str] = field(default_factory=dict)
@@ -122,13 +120,12 @@ class DaemonFact:
     steering: SteeringFact | None = None
 
     def values(self, name: str) -> tuple[Sample, ...]:
-        """Return the metric's samples."""
         return tuple(sample for sample in self.samples if sample.name == name)
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsFact:
-    """The system's limits; None where procfs does not tell. ``inotify_error``: why no instance was had."""
+    """The system's limits; None where procfs does not show them. ``inotify_error``: why there is none."""
 
     inotify_instances: int | None = None
     inotify_watches: int | None = None

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad it is. ``unknown``: could not be seen from here, which is no problem by itself."""
+    """Severity. ``unknown``: could not be read from here, which is not a problem by itself."""
 
     OK = "ok"
     UNKNOWN = "unknown"
@@ -20,7 +20,7 @@ class Level(StrEnum):
 class Finding:
     """One finding, in sentences for people. ``check`` is filled in by ``checks.table.examine``.
 
-    ``detail`` says how it was seen, ``advice`` what to do (empty where nothing is to be done).
+    ``detail`` is the evidence, ``advice`` what to do (empty: nothing).
     """
 
     level: Level

@@ -1,4 +1,4 @@
-"""One look at a node."""
+"""Reads a node's state once."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What to look at, and with what. ``sources`` is what looks for each configured resource's devices.
+    """What to examine, and with what. ``sources`` has the device source of each configured resource.
 
-    ``kubelet_file`` and ``kubelet_folder`` are the user's word for where the kubelet's configuration is.
+    ``kubelet_file`` and ``kubelet_folder`` are the user's paths of the kubelet's configuration.
     ``clock`` is monotonic, in seconds. ``own_procfs`` is that of this process's PID namespace, whatever
-    ``config.host.procfs`` shows. ``open_inotify`` raises ``OSError`` when there is no instance to be had.
+    ``config.host.procfs`` shows. ``open_inotify`` raises ``OSError`` when no instance can be created.
     """
 
     config: Config
@@ -63,7 +63,7 @@ class Reach:
 
 
 async def look(reach: Reach) -> Facts:
-    """Look at everything, once; never raises for what the node shows. Blocking looks run in threads."""
+    """Read everything once; never raises for what the node shows. Blocking reads run in threads."""
     config = reach.config
     folder = config.kubelet.device_plugin_directory
     scans = {name: await asyncio.to_thread(_scan, source, config) for name, source in reach.sources.items()}
@@ -103,7 +103,7 @@ def _kubelet(reach: Reach) -> KubeletFact:
 
 
 def _scan(source: Source, config: Config) -> ScanFact:
-    """Look at the devices; of those without a NUMA node, also what sysfs says."""
+    """Scan for devices; for those without a NUMA node, also read ``numa_node`` in sysfs."""
     scan: Scan = source.scan()
     raw = {}
     for device in scan.devices:
@@ -129,14 +129,14 @@ async def _pod_resources(reach: Reach) -> PodResourcesFact:
 async def _calls(client: PodResources, socket: SocketFact, reach: Reach) -> PodResourcesFact:
     """Make four calls: the kubelet lets bursts of 10 through, shared by all clients of the node.
 
-    The first one is not timed for the List's sake: it connects.
+    The first call also connects, so List is timed second.
     """
     limit = reach.timeout_seconds
     allocatable, capacity = await _timed(reach.clock, client.allocatable(timeout_seconds=limit))
     listed, pods = await _timed(reach.clock, client.list(timeout_seconds=limit))
     get, got = None, None
     if pods:
-        # Asked for a pod that it has, only a kubelet that has Get switched off does not tell.
+        # For a pod that it has, only a kubelet with Get switched off has no answer.
         pod = pods[0]
         get, got = await _timed(reach.clock, client.get(pod.namespace, pod.name, timeout_seconds=limit))
     return PodResourcesFact(

@@ -15,19 +15,18 @@ _EVERYWHERE = ("", "0.0.0.0", "::")
 _LIMIT_BYTES = 8 << 20
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)", re.ASCII)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"', re.ASCII)
-# Proxies of the environment are for other machines.
+# The environment's proxies are not for this machine.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def url_of(listen: tuple[str, int]) -> str:
-    """Return the URL of whoever listens on (host, port); an unspecified host is this machine."""
+    """Return the URL of (host, port); an unspecified host is this machine."""
     host, port = listen
     host = "127.0.0.1" if host in _EVERYWHERE else host
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def look_at_daemon(listen: tuple[str, int], *, timeout_seconds: float) -> DaemonFact:
-    """Ask whoever listens on (host, port)."""
     url = url_of(listen)
     status, text = get_page(f"{url}/readyz", timeout_seconds)
     if not status:
@@ -40,13 +39,13 @@ def look_at_daemon(listen: tuple[str, int], *, timeout_seconds: float) -> Daemon
 
 
 def look_at_steering(url: str, *, timeout_seconds: float) -> SteeringFact | None:
-    """Return what the daemon at that URL says of steering; ``None`` if none answers or has such a page."""
+    """Return the daemon's page ``/steering``; ``None`` without an answer or without such a page."""
     status, text = get_page(f"{url}/steering", timeout_seconds)
     return read_steering(text) if status == 200 else None
 
 
 def samples(text: str) -> Iterator[Sample]:
-    """Yield the samples of a Prometheus text exposition; lines that are none are skipped."""
+    """Yield the samples of a Prometheus text exposition; other lines are skipped."""
     for line in text.splitlines():
         match = _SAMPLE.fullmatch(line)
         if match is None:
@@ -59,12 +58,12 @@ def samples(text: str) -> Iterator[Sample]:
 
 
 def get_page(url: str, timeout_seconds: float) -> tuple[int, str]:
-    """Return status and text; 0 and the error without an answer."""
+    """Return status and text; without an answer, 0 and the error."""
     try:
         with _OPENER.open(url, timeout=timeout_seconds) as answer:
             return answer.status, answer.read(_LIMIT_BYTES).decode(errors="replace")
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read(_LIMIT_BYTES).decode(errors="replace")
-    except (OSError, HTTPException, ValueError) as error:  # what answers may be no HTTP
+    except (OSError, HTTPException, ValueError) as error:  # the answer may not be HTTP
         return 0, str(getattr(error, "reason", error))

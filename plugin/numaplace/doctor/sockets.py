@@ -1,7 +1,7 @@
-"""Looking at sockets and their folders without saying a word to whoever listens.
+"""Examines sockets and their folders without sending anything to the listeners.
 
 A second ListAndWatch takes the health events away from some vendors' plugins, and a Register changes the
-kubelet's state. So a socket is connected to and closed again: the kernel then tells that somebody listens,
+kubelet's state. So a socket is connected to and closed again: the kernel then shows that there is a listener,
 and who (``SO_PEERCRED`` holds the process that called listen).
 """
 
@@ -21,7 +21,7 @@ _PEER = struct.Struct("3i")
 
 
 def look_at_socket(path: Path, *, procfs: Path) -> SocketFact:
-    """Return who listens at the path. ``procfs`` is that of this process's PID namespace."""
+    """Return the listener at the path. ``procfs`` is that of this process's PID namespace."""
     kind = _kind(path)
     if kind is not PathKind.SOCKET:
         return SocketFact(path, kind, denied=kind is PathKind.DENIED)

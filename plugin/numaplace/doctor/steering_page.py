@@ -1,6 +1,6 @@
 """The running daemon's page ``/steering``, as ``doctor`` and ``inspect`` read it.
 
-Only what they need is read: a daemon of another version may say more, or not have the page.
+Only the fields that they need are read: a daemon of another version may have more, or no such page.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class WithheldFact:
 
 @dataclass(frozen=True, slots=True)
 class SteeringFact:
-    """What the daemon says of steering. ``document`` is the whole page.
+    """The page ``/steering``. ``document`` is the whole of it.
 
     ``policy`` and ``scope`` are empty and ``problem`` a clause where it does not know the kubelet.
     ``open_seconds``: how long the circuit breaker stays open; ``None``: closed. ``refusals`` are (code,
-    sentence), one for all resources that it is true of; ``requests`` are sentences.
+    sentence), one for all resources it applies to; ``requests`` are sentences.
     """
 
     mode: str
@@ -91,7 +91,7 @@ class SteeringFact:
 
 
 def _joined(refusals: Iterable[_Refusal]) -> Iterator[tuple[str, str]]:
-    """Yield the reasons, those that are the same for several resources together."""
+    """Yield the reasons; equal ones of several resources are joined."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in refusals:
         found.setdefault((one.reason, one.text), []).extend(one.resources)
@@ -100,7 +100,7 @@ def _joined(refusals: Iterable[_Refusal]) -> Iterator[tuple[str, str]]:
 
 
 def read_steering(text: str) -> SteeringFact | None:
-    """Return what the page says; ``None`` if it is none."""
+    """Return the page's content; ``None`` if it is not such a page."""
     try:
         page = msgspec.json.decode(text, type=_Page)
         document = msgspec.json.decode(text)

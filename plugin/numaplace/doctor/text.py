@@ -18,7 +18,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Iterable[str], *, most: int = _SHOWN) -> str:
-    """Return the first names, and how many more there are."""
     found = list(names)
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return f"{', '.join(found[:most])}{more}"

@@ -1,4 +1,4 @@
-"""How other device plugins call their sockets."""
+"""Socket names of other device plugins."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SOCKET_NAMES: Mapping[str, Callable[[str, str], str]] = {
     # intel-device-plugins-for-kubernetes, pkg/deviceplugin/server.go
     "an Intel device plugin": lambda prefix, name: f"{prefix}-{name}.sock",
 }
-"""By plugin: the pattern of its socket's name for the resource ``prefix/name``; empty: serves no such."""
+"""By plugin: the pattern of its socket's name for the resource ``prefix/name``; empty: not served."""
 
 
 def usual_owner(socket: str, resource: ResourceName) -> str:
-    """Return the plugin that would serve the resource on a socket of that name; empty for none known."""
+    """Return the plugin that would serve the resource on a socket of that name; empty: none known."""
     prefix, _, name = resource.partition("/")
     patterns = ((plugin, pattern(prefix, name)) for plugin, pattern in SOCKET_NAMES.items())
     return next((plugin for plugin, pattern in patterns if pattern and fnmatchcase(socket, pattern)), "")

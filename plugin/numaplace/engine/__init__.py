@@ -1,1 +1,1 @@
-"""The port of the Topology Manager: hints, merge, policies, options, scores, strategy, weights."""
+"""Reimplements the Topology Manager: hints, merge, policies, options, scores, strategy, weights."""

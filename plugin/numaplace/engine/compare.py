@@ -13,7 +13,7 @@ Follows kubelet ``HintMerger.compare`` and ``compareNumaAffinityMasks`` with the
 7. otherwise the lower node ids win.
 
 Rules 1 to 5 and 7 alone are a total order: a fold over them does not depend on the order of the hints.
-Rule 6 passes over unscored hints, so a mix of scored and unscored hints can form a circle (a beats b by
+Rule 6 passes over unscored hints, so a mix of scored and unscored hints can form a cycle (a beats b by
 score, b beats c by lower ids, c beats a by lower ids). Only then does the order of the hints count.
 """
 
@@ -33,7 +33,7 @@ from numaplace.model.topology import NumaTopology
 
 
 class Rule(StrEnum):
-    """What separated two hints; the words that ``explain``, Events and logs show."""
+    """What separated two hints; ``explain``, Events and logs show these values."""
 
     NO_CANDIDATE = "no-candidate"
     ONLY_CANDIDATE = "only-candidate"
@@ -60,9 +60,9 @@ _KEEP = Verdict(candidate_wins=False, rule=Rule.BEST_NON_PREFERRED)
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a comparison needs beside the two hints.
+    """What a comparison needs besides the two hints.
 
-    ``distance`` gives the average distance of a mask; ``None`` where distances do not count.
+    ``distance`` returns the average distance of a mask; ``None`` where distances are ignored.
     """
 
     best_non_preferred: int
@@ -70,7 +70,6 @@ class Criteria:
     distance: Callable[[int], float] | None = None
 
     def structural(self) -> Criteria:
-        """Return the same criteria without scores."""
         return replace(self, strategy=Strategy.NONE)
 
 
@@ -79,7 +78,7 @@ def criteria_for(
 ) -> Criteria:
     """Return the criteria of a policy; distances have no effect under ``single-numa-node`` (KEP-3545).
 
-    A mask's distance is computed once for the life of the criteria.
+    A mask's distance is computed once per criteria.
     """
     measured = options.prefer_closest and policy != PolicyName.SINGLE_NUMA_NODE
     distance = cache(partial(average_distance, topology)) if measured else None

@@ -6,7 +6,7 @@ What the plain merge needs every combination for, and what is done here instead 
   of the first combination of each. The preferred ones are found apart, by looking up equal affinities.
 - structural pick: rules 1 to 5 and 7 of ``compare`` are a total order, so it is the best candidate.
 - scored pick: it is one of the combinations structurally equal to that; the fold is followed only where it
-  changes its mind (see ``walk``).
+  changes its pick (see ``walk``).
 
 All of the result is the plain merge's, up to ``Limits``. Beyond them:
 
@@ -16,7 +16,7 @@ All of the result is the plain merge's, up to ``Limits``. Beyond them:
   resource that contains its mask, which is its first combination's wherever these hints have nothing
   else in common. The scored pick among non-preferred candidates is made from these scores, by rising mask.
 - More than ``steps`` steps to follow the scored fold: the pick is made from the candidates, by rising mask.
-  The fold changes its mind that often only if scored and unscored combinations come to equally good masks
+  The fold changes its pick that often only if scored and unscored combinations come to equally good masks
   again and again.
 
 No user can see the first: it takes more than 10 NUMA nodes, which the kubelet advises against, and then the
@@ -148,7 +148,6 @@ def _ties(a: Hint, b: Hint, without_scores: Criteria) -> bool:
 
 
 def _fold(hints: Iterable[Hint], criteria: Criteria) -> Hint:
-    """Return the best of the hints, of which there is at least one."""
     best: Hint | None = None
     for hint in hints:
         if compare(best, hint, criteria).candidate_wins:

@@ -1,4 +1,4 @@
-"""Topology hints: what one provider offers, and what a merge makes of several offers."""
+"""Topology hints: what one provider offers, and the result of merging several offers."""
 
 from __future__ import annotations
 

@@ -140,13 +140,12 @@ def parse_options(
 
 
 def size_warnings(max_allowable_numa_nodes: int) -> tuple[str, ...]:
-    """Return a warning where more NUMA nodes are allowed than the kubelet advises."""
     if max_allowable_numa_nodes <= DEFAULT_MAX_ALLOWABLE_NUMA_NODES:
         return ()
     return (
         f"{MAX_ALLOWABLE_NUMA_NODES} is {max_allowable_numa_nodes}: above "
         f"{DEFAULT_MAX_ALLOWABLE_NUMA_NODES} NUMA nodes the number of hints, and so the time to admit a pod, "
-        "can grow beyond use",
+        "can become impractical",
     )
 
 

@@ -20,7 +20,7 @@ from numaplace.model.topology import NumaTopology
 class PolicyResult:
     """The hint that the resource managers follow, and whether the pod or container is admitted.
 
-    ``selection`` tells how the hint was found; ``None`` where nothing was to select.
+    ``selection`` is how the hint was found; ``None`` where there was nothing to select.
     """
 
     hint: Hint
@@ -39,11 +39,10 @@ class PolicyResult:
 
 
 class Policy(Protocol):
-    """A policy: a name, and what it makes of the providers' hints. Total: it never raises."""
+    """A policy: a name, and how it merges the providers' hints. Total: it never raises."""
 
     @property
-    def name(self) -> PolicyName:
-        """The policy's name in ``topologyManagerPolicy``."""
+    def name(self) -> PolicyName: ...
 
     def merge(
         self, providers_hints: ProvidersHints, topology: NumaTopology, options: PolicyOptions
@@ -74,7 +73,6 @@ class BestEffortPolicy:
     def merge(
         self, providers_hints: ProvidersHints, topology: NumaTopology, options: PolicyOptions
     ) -> PolicyResult:
-        """Merge all hints."""
         filtered = filter_providers_hints(providers_hints)
         merged = fast_merge(filtered, topology=topology, policy=self.name, options=options)
         return PolicyResult(merged.hint, admit=True, selection=merged.selection)
@@ -88,7 +86,6 @@ class RestrictedPolicy:
     def merge(
         self, providers_hints: ProvidersHints, topology: NumaTopology, options: PolicyOptions
     ) -> PolicyResult:
-        """Merge all hints."""
         filtered = filter_providers_hints(providers_hints)
         merged = fast_merge(filtered, topology=topology, policy=self.name, options=options)
         return PolicyResult(merged.hint, admit=merged.hint.preferred, selection=merged.selection)

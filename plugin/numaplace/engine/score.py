@@ -1,7 +1,7 @@
 """Utilization scores (KEP-6007, "Topology Hint Score Plumbing" and "Per-Resource Weights").
 
 A score is a whole percentage of what is allocatable, 1 to 100. The floor of 1 keeps 0 free to mean
-"no signal": a provider with nothing to say must not pull an average towards "empty".
+"no signal": a provider without a score must not pull an average towards "empty".
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ whatever the number of hints, where meeting the hints pairwise would cost its sq
 For each mask, each resource's first hint that contains it is found. If these hints have nothing else in
 common, they are the first combination that comes to the mask, since no combination that comes to it holds an
 earlier hint. If they have more in common, some other combination may come to the mask: whether one does is
-told by inclusion and exclusion over the number of hints that contain each mask. Its sums are then
-taken from the first hints that contain the mask; the true first combination is not looked for.
+found by inclusion and exclusion over the number of hints that contain each mask. Its sums are then
+taken from the first hints that contain the mask; the true first combination is not searched.
 """
 
 from __future__ import annotations

@@ -90,7 +90,6 @@ class Intersection:
     """Masks meet in their common nodes."""
 
     def terms(self, hints: Iterable[Hint], weight: int, *, default_mask: int) -> list[Term]:
-        """Take every hint."""
         found = [
             Term(default_mask if hint.mask is None else hint.mask & default_mask, *_sums(hint, weight))
             for hint in hints
@@ -98,11 +97,9 @@ class Intersection:
         return [term for term in found if term.key]
 
     def meet(self, a: int, b: int) -> int:
-        """Return the common nodes."""
         return a & b
 
     def improve(self, best: Best, term: Term, rest: Best) -> None:
-        """Try every key."""
         key, points, _ = term
         known = best.get
         for other, rest_points in rest.items():
@@ -115,7 +112,6 @@ class Intersection:
         return key & aim.default_mask in aim.masks or key.bit_count() > aim.width
 
     def first(self, terms: Sequence[Term], rest: Table) -> Table:
-        """Meet each distinct mask with each key of the rest."""
         table: Table = {NO_KEY: Sums(0, 0)}
         for key, points, weight in _distinct(terms):
             # What the key can still add is known beforehand, and mostly found long before the rest ends.
@@ -151,7 +147,6 @@ class Agreement:
         return a if b == ANY_KEY else NO_KEY
 
     def improve(self, best: Best, term: Term, rest: Best) -> None:
-        """Look up the same key and the one for any node."""
         for other in self._partners(term.key, rest):
             met, value = self.meet(term.key, other), term.points + rest[other]
             best[met] = max(best.get(met, value), value)
@@ -161,7 +156,6 @@ class Agreement:
         return key == ANY_KEY or key & aim.default_mask in aim.masks
 
     def first(self, terms: Sequence[Term], rest: Table) -> Table:
-        """Look up each distinct key in the rest."""
         rank = {key: position for position, key in enumerate(rest)}
         table: Table = {}
         for key, points, weight in _distinct(terms):

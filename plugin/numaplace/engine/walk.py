@@ -5,7 +5,7 @@ beats what is not an order here: a mask that comes back with another score never
 pass over unscored hints. So the fold itself is followed, but only into branches that can change it: per
 resource, a table tells which masks the resources behind it can still come to, and with which best sums.
 
-For a strategy that looks for the least score, points are negative here, so that greater ones are better.
+For a strategy that prefers the lowest score, points are negative here, so that greater ones are better.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Goals(NamedTuple):
 
 
 class OutOfStepsError(Exception):
-    """The fold changes its mind too often to follow it."""
+    """The fold changes its pick too often to follow it."""
 
 
 class Walk:

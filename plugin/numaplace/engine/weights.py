@@ -35,7 +35,6 @@ class Weights:
         object.__setattr__(self, "_table", dict(self.entries))
 
     def of(self, resource: ResourceName) -> int:
-        """Return the weight of a resource, 0 to 100."""
         return self._table.get(resource, DEFAULT_WEIGHT)
 
     @property

@@ -6,7 +6,7 @@
   default of 4 MiB.
 - A private subchannel pool: a new channel to a replaced socket must not inherit the old one's back-off.
 - Short reconnect back-off: a kubelet restart takes a second or two, gRPC's default back-off two minutes.
-  ``min_reconnect_backoff_ms`` is no pause, but how long an attempt to connect may take: on a busy machine the
+  ``min_reconnect_backoff_ms`` is not a pause, but the limit of one attempt to connect: on a busy machine the
   handshake over a unix socket can take some 100 ms. A peer that dies meanwhile ends the attempt at once.
 """
 
@@ -60,7 +60,6 @@ def open_channel(path: str | os.PathLike[str]) -> aio.Channel:
 
 
 def new_server() -> aio.Server:
-    """Return a server without ports."""
     return aio.server(options=_LIMITS)
 
 
@@ -77,13 +76,13 @@ async def stop_server(server: aio.Server, grace_seconds: float | None) -> None:
     """Stop a server; a cancellation takes effect afterwards, so at most ``grace_seconds`` later.
 
     grpcio waits with Python 3.11's ``wait_for``, which loses a cancellation that comes just when the server
-    is down: the caller would go on for ever.
+    is down: the caller would never end.
     """
     await _to_the_end(server.stop(grace_seconds))
 
 
 async def _to_the_end(operation: Coroutine[Any, Any, None]) -> None:
-    """Run what cannot bear a cancellation in a task of its own, and be cancelled only after it."""
+    """Run an operation that must not be cancelled in a task of its own, and be cancelled only after it."""
     task = asyncio.create_task(operation)
     try:
         await asyncio.wait({task})
@@ -104,7 +103,7 @@ async def serving(server: aio.Server) -> AsyncIterator[None]:
 
 
 async def answer_of(call: Awaitable[_T], *, what: str) -> _T:
-    """Await a call; whatever the peer did wrong becomes a ``PeerError`` with the gRPC code's name.
+    """Await a call; a failure becomes a ``PeerError`` with the gRPC code's name.
 
     A call that dies because its channel was closed raises ``CancelledError`` in grpcio although nobody
     cancelled the task that waits: that, too, is a ``PeerError``. An answer that cannot be parsed arrives as

@@ -1,1 +1,1 @@
-"""Ports of the kubelet's resource managers: what a kubelet does with a request."""
+"""Reimplementations of the kubelet's resource managers: what a kubelet does with a request."""

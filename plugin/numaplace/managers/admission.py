@@ -1,10 +1,11 @@
 """One pod's admission: the Topology Manager's scopes over the device, CPU and memory managers.
 
-Ports of kubelet v1.37.2 ``cm/topologymanager``: ``scope_container.go``, ``scope_pod.go``, ``scope_none.go``,
-``scope.go`` (``allocateAlignedResources``), and ``cm/admission/errors.go`` (``GetPodAdmitResult``). The
-managers are asked in the order in which ``container_manager_linux.go`` adds them: devices, CPUs, memory.
+Reimplements kubelet v1.37.2 ``cm/topologymanager``: ``scope_container.go``, ``scope_pod.go``,
+``scope_none.go``, ``scope.go`` (``allocateAlignedResources``), and ``cm/admission/errors.go``
+(``GetPodAdmitResult``). The managers are called in the order in which ``container_manager_linux.go`` adds
+them: devices, CPUs, memory.
 
-Feature gate ``PodLevelResourceManagers`` (alpha, off by default in 1.37) is taken as off.
+Feature gate ``PodLevelResourceManagers`` (alpha, off by default in 1.37) is assumed to be off.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OWN_REASONS = frozenset({"SMTAlignmentError"})
 """Reasons of managers that reach the pod's status as they are; all others read as unexpected."""
 
 NO_AFFINITY = Hint(None, preferred=False)
-"""What a manager sees for a container that the Topology Manager has not looked at (policy ``none``)."""
+"""What a manager sees for a container that the Topology Manager has not considered (policy ``none``)."""
 
 Hints = Mapping[ResourceName, Sequence[Hint] | None]
 
@@ -41,19 +42,13 @@ class Scope(StrEnum):
 
 
 class HintProvider(Protocol):
-    """A resource manager in its present state; ``allocate`` changes it, or raises ``AllocationError``."""
+    """A resource manager with its current state; ``allocate`` changes it, or raises ``AllocationError``."""
 
-    def container_hints(self, pod: Pod, container: Container) -> Hints:
-        """Return the hints for one container."""
-        ...
+    def container_hints(self, pod: Pod, container: Container) -> Hints: ...
 
-    def pod_hints(self, pod: Pod) -> Hints:
-        """Return the hints for the pod as a whole."""
-        ...
+    def pod_hints(self, pod: Pod) -> Hints: ...
 
-    def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None:
-        """Give the container what it asks for."""
-        ...
+    def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None: ...
 
 
 Merge = Callable[[ProvidersHints], PolicyResult]
@@ -87,7 +82,7 @@ class Outcome:
 def admit(
     pod: Pod, providers: Sequence[HintProvider], *, merge: Merge | None, scope: Scope = Scope.CONTAINER
 ) -> Outcome:
-    """Admit a pod. ``merge`` is ``None`` under policy ``none``: nobody is asked for hints then."""
+    """Admit a pod. ``merge`` is ``None`` under policy ``none``: no hints are collected then."""
     decisions: list[Decision] = []
     affinities: dict[str, Hint] = {}
 

@@ -1,8 +1,8 @@
 """Where the devices of one resource could come from: the device manager's topology hints.
 
-Ports of kubelet v1.37.2 ``pkg/kubelet/cm/devicemanager/topology_hints.go``: ``generateDeviceTopologyHints``,
-``GetTopologyHints``, ``GetPodTopologyHints``, ``deviceNUMANodes``; scores as in KEP-6007 ("Topology Hint
-Score Plumbing").
+Reimplements kubelet v1.37.2 ``pkg/kubelet/cm/devicemanager/topology_hints.go``:
+``generateDeviceTopologyHints``, ``GetTopologyHints``, ``GetPodTopologyHints``, ``deviceNUMANodes``; scores as
+in KEP-6007 ("Topology Hint Score Plumbing").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numaplace.model.names import DeviceId, ResourceName
 
 @dataclass(frozen=True, slots=True)
 class HintRequest:
-    """A number of devices of one resource, and what may be given.
+    """A number of devices of one resource, and which may be allocated.
 
     ``available`` are free and healthy, ``reusable`` those of the pod's earlier init containers, ``in_use``
     all that some container holds. A device in ``reusable`` that has no topology does not count.
@@ -163,5 +163,5 @@ def _counts(by_mask: Mapping[int, int], masks: Sequence[int]) -> dict[int, int]:
 
 
 def _mask(device: Device) -> int:
-    """Return the device's mask without what no mask can hold: the kubelet drops ids that it does not know."""
+    """Return the device's mask without ids above 63: the kubelet drops ids that it does not know."""
     return sum(1 << node for node in set(device.nodes) if 0 <= node <= MAX_NODE)

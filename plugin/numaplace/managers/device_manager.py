@@ -1,9 +1,9 @@
-"""What the kubelet's device manager remembers, and its steps for one container.
+"""The state of the kubelet's device manager, and its steps for one container.
 
-``DeviceManager`` holds who has which device and plays a container's admission as a generator of calls to the
-plugins; whoever drives it makes the calls (for real, or by asking the placement engine directly).
+``DeviceManager`` holds the allocations and runs a container's admission as a generator of calls to the
+plugins; the driver makes the calls (over gRPC, or to the placement engine directly).
 
-Ports of kubelet v1.37.2 ``pkg/kubelet/cm/devicemanager``: ``Allocate``, ``allocateContainerResources``,
+Reimplements kubelet v1.37.2 ``pkg/kubelet/cm/devicemanager``: ``Allocate``, ``allocateContainerResources``,
 ``UpdateAllocatedDevices``, ``genericDeviceUpdateCallback``, ``markResourceUnhealthy``, ``readCheckpoint``,
 ``GetAllocatableDevices`` and ``podDevices``.
 """
@@ -35,7 +35,7 @@ DeviceNodes = Mapping[DeviceId, tuple[int, ...]]
 
 
 class ContainerKind(StrEnum):
-    """What becomes of a container's devices for the containers after it."""
+    """Whether later containers may reuse a container's devices."""
 
     INIT = "init"
     SIDECAR = "sidecar"
@@ -68,7 +68,7 @@ thrown in as ``PeerError`` and comes out again."""
 
 
 class DeviceManager:
-    """The device manager's memory. Not safe for concurrent admissions: the kubelet admits one at a time."""
+    """The device manager's state. Not safe for concurrent admissions: the kubelet admits one at a time."""
 
     def __init__(self, pick: PickOrder = natural_order) -> None:
         self._pick = pick
@@ -79,7 +79,7 @@ class DeviceManager:
         self._reusable_of: PodUid | None = None
 
     def publish(self, resource: ResourceName, devices: Iterable[Device]) -> None:
-        """Take a ListAndWatch message: it replaces all that was known of the resource's devices."""
+        """Take a ListAndWatch message: it replaces all devices of the resource."""
         self._devices[resource] = {device.id: device for device in devices}
 
     def lose(self, resource: ResourceName) -> None:
@@ -115,7 +115,6 @@ class DeviceManager:
         return tuple(self._devices)
 
     def free(self, resource: ResourceName) -> frozenset[DeviceId]:
-        """Return the healthy devices that nobody holds."""
         healthy = {device.id for device in self._devices.get(resource, {}).values() if device.healthy}
         return frozenset(healthy - self._in_use.get(resource, set()))
 
@@ -128,7 +127,6 @@ class DeviceManager:
         return resource in self._devices or resource in self._in_use
 
     def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:
-        """Return the devices that some container holds."""
         return frozenset(self._in_use.get(resource, ()))
 
     def reusable(self, pod: PodUid, resource: ResourceName) -> frozenset[DeviceId]:
@@ -136,7 +134,6 @@ class DeviceManager:
         return frozenset(self._reusable.get(resource, ())) if self._reusable_of == pod else NO_DEVICES
 
     def containers_of(self, pod: PodUid) -> tuple[str, ...]:
-        """Return the names of a pod's containers that hold devices."""
         return tuple(self._held.get(pod, ()))
 
     def release_inactive(self, active: Collection[PodUid]) -> None:
@@ -148,9 +145,9 @@ class DeviceManager:
             self._count_in_use()
 
     def allocate(self, request: ContainerRequest, *, active: Collection[PodUid]) -> Calls:
-        """Play one container's admission. ``active`` are the pods that keep their devices, this one included.
+        """Run one container's admission. ``active`` are the pods that keep their devices, this one included.
 
-        A resource that no plugin has registered is passed over, as the kubelet does. Raises
+        A resource that no plugin has registered is skipped, as in the kubelet. Raises
         ``AllocationError``; what earlier resources of the container got stays until the pod is inactive.
         """
         if self._reusable_of != request.pod:
@@ -209,7 +206,7 @@ class DeviceManager:
         return chosen
 
     def _update_reusable(self, request: ContainerRequest) -> None:
-        """Init containers leave their devices to the containers after them; all others keep theirs."""
+        """Init containers leave their devices to later containers; all others keep theirs."""
         for resource, nodes in self.held(request.pod, request.name).items():
             reusable = self._reusable.setdefault(resource, set())
             if request.kind is ContainerKind.INIT:

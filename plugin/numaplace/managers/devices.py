@@ -2,9 +2,9 @@
 
 The steps are a generator, so that a synchronous simulator and an asynchronous emulator drive the same code:
 it yields a ``PreferredCall`` where the kubelet asks the plugin, is sent the plugin's reply, and returns the
-devices. Hints (who decides on a mask) live elsewhere: here the mask is given.
+devices. Hints are elsewhere: here the mask is given.
 
-Ports of kubelet v1.37.2 ``pkg/kubelet/cm/devicemanager/manager.go``: ``devicesToAllocate``,
+Reimplements kubelet v1.37.2 ``pkg/kubelet/cm/devicemanager/manager.go``: ``devicesToAllocate``,
 ``filterByAffinity``, ``deviceHasTopologyAlignment``.
 """
 
@@ -31,7 +31,7 @@ def natural_order(ids: Iterable[DeviceId]) -> Sequence[DeviceId]:
 
 
 class Refusal(StrEnum):
-    """Why no devices are given (``AllocationError.reason``)."""
+    """Why no devices are allocated (``AllocationError.reason``)."""
 
     UNREGISTERED = "unregistered"
     NO_HEALTHY_DEVICES = "no-healthy-devices"
@@ -103,7 +103,7 @@ def filter_by_affinity(
 
 
 def _touches(device: Device, affinity: int) -> bool:
-    # Not by ``device.mask``: a plugin may publish ids that no mask can hold, and the kubelet lives with it.
+    # Not ``device.mask``: a plugin may publish ids above 63, which the kubelet accepts.
     return any(node >= 0 and affinity >> node & 1 for node in device.nodes)
 
 
@@ -137,7 +137,7 @@ def _healthy_devices(request: AllocationRequest) -> frozenset[DeviceId]:
         raise AllocationError(f"{request.resource} has no healthy devices", reason=Refusal.NO_HEALTHY_DEVICES)
     if not (request.held or NO_DEVICES) <= healthy:
         raise AllocationError(
-            f"a device of {request.resource} that the container holds is not healthy any more",
+            f"a device of {request.resource} that the container holds is no longer healthy",
             reason=Refusal.HELD_DEVICE_UNHEALTHY,
         )
     return healthy

@@ -1,6 +1,6 @@
-"""A kubelet's resource managers together: pods come, are admitted or not, and go.
+"""A kubelet's resource managers together: pods are admitted or refused, and deleted.
 
-The managers' policies are pure; this holds their present states. One admission at a time, as in a kubelet.
+The managers' policies are pure; this holds their states. One admission at a time, as in a kubelet.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numaplace.model.names import DeviceId
 from numaplace.model.topology import NumaTopology
 
 Answer = Callable[[PreferredCall, Pod, Container], Sequence[DeviceId] | None]
-"""A plugin's GetPreferredAllocation; ``None`` where it has none. The pod and container are not in the call: a
-plugin has to find out who asks."""
+"""A plugin's GetPreferredAllocation; ``None`` where it has none. Pod and container are not in the call: a
+plugin has to infer them."""
 
 S = TypeVar("S")
 
@@ -28,61 +28,47 @@ S = TypeVar("S")
 class ResourcePolicy(Protocol[S]):
     """The CPU or the memory manager's policy over its state ``S``, a value."""
 
-    def initial_state(self) -> S:
-        """Return the state of an empty node."""
-        ...
+    def initial_state(self) -> S: ...
 
-    def container_hints(self, state: S, pod: Pod, container: Container) -> Hints:
-        """Return the hints for one container."""
-        ...
+    def container_hints(self, state: S, pod: Pod, container: Container) -> Hints: ...
 
-    def pod_hints(self, state: S, pod: Pod) -> Hints:
-        """Return the hints for the pod as a whole."""
-        ...
+    def pod_hints(self, state: S, pod: Pod) -> Hints: ...
 
     def allocate(self, state: S, pod: Pod, container: Container, affinity: Hint) -> S:
         """Return the state with the container's share taken; ``AllocationError`` if that cannot be."""
         ...
 
-    def remove(self, state: S, pod: PodUid, container: str) -> S:
-        """Return the state without a container."""
-        ...
+    def remove(self, state: S, pod: PodUid, container: str) -> S: ...
 
 
 class RemovingProvider(HintProvider, Protocol):
-    """A hint provider that is told of each container's end."""
+    """A hint provider that is notified of each container's end."""
 
-    def remove(self, pod: PodUid, container: str) -> None:
-        """Give a container's share back."""
-        ...
+    def remove(self, pod: PodUid, container: str) -> None: ...
 
 
 class StatefulProvider(Generic[S]):
-    """A policy with its present state."""
+    """A policy with its current state."""
 
     def __init__(self, policy: ResourcePolicy[S]) -> None:
         self.policy = policy
         self.state = policy.initial_state()
 
     def container_hints(self, pod: Pod, container: Container) -> Hints:
-        """Return the hints for one container."""
         return self.policy.container_hints(self.state, pod, container)
 
     def pod_hints(self, pod: Pod) -> Hints:
-        """Return the hints for the pod as a whole."""
         return self.policy.pod_hints(self.state, pod)
 
     def allocate(self, pod: Pod, container: Container, affinity: Hint) -> None:
-        """Take the container's share."""
         self.state = self.policy.allocate(self.state, pod, container, affinity)
 
     def remove(self, pod: PodUid, container: str) -> None:
-        """Give a container's share back."""
         self.state = self.policy.remove(self.state, pod, container)
 
 
 class DeviceProvider:
-    """The device manager as a ``HintProvider``; ``answer`` stands for the plugins."""
+    """The device manager as a ``HintProvider``; ``answer`` takes the plugins' place."""
 
     def __init__(
         self,
@@ -99,7 +85,6 @@ class DeviceProvider:
         self._answer = answer
 
     def container_hints(self, pod: Pod, container: Container) -> Hints:
-        """Return the hints for one container."""
         self.manager.release_inactive(self.active)
         return container_device_hints(
             self.manager,
@@ -110,7 +95,6 @@ class DeviceProvider:
         )
 
     def pod_hints(self, pod: Pod) -> Hints:
-        """Return the hints for the pod as a whole."""
         self.manager.release_inactive(self.active)
         return pod_device_hints(
             self.manager, pod, numa_nodes=self._numa_nodes, over_all_nodes=self._over_all_nodes
@@ -170,11 +154,10 @@ class Kubelet:
 
     @property
     def pods(self) -> Mapping[PodUid, Pod]:
-        """The admitted pods."""
         return self._pods
 
     def admit(self, pod: Pod) -> Outcome:
-        """Admit a pod; a refused one leaves nothing behind. ``start`` an admitted one before the next."""
+        """Admit a pod; a refused one leaves no state behind. ``start`` an admitted one before the next."""
         self.devices.active.add(pod.uid)
         outcome = admit(
             pod,
@@ -191,15 +174,14 @@ class Kubelet:
     def start(self, pod: Pod) -> None:
         """Run an admitted pod: its init containers end before its containers start.
 
-        Only the memory manager takes an ended init container's share back (``AddContainer``); CPUs and
-        devices that no later container of the pod took over stay with the pod until it goes.
+        Only the memory manager releases an ended init container's share (``AddContainer``); CPUs and
+        devices that no later container of the pod took over stay with the pod until it is deleted.
         """
         for container in pod.init_containers:
             if container.kind is ContainerKind.INIT:
                 self.memory.remove(pod.uid, container.name)
 
     def delete(self, pod: Pod) -> None:
-        """Let a pod go."""
         self._pods.pop(pod.uid, None)
         self._forget(pod)
 

@@ -1,6 +1,6 @@
-"""What a pod asks for, as the kubelet's managers see it.
+"""A pod's requests, as the kubelet's managers see them.
 
-Amounts are integers: ``cpu`` in thousandths of a CPU, ``memory`` and hugepages in bytes, devices in pieces.
+Amounts are integers: ``cpu`` in thousandths of a CPU, ``memory`` and hugepages in bytes, devices as a count.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Pod:
 
     @property
     def effective_limits(self) -> dict[ResourceName, int]:
-        """What the pod needs at its hungriest moment (component-helpers ``PodLimits``, without overhead).
+        """The most that the pod needs at a time (component-helpers ``PodLimits``, without overhead).
 
         Containers and sidecars together, or an init container with the sidecars started before it.
         """

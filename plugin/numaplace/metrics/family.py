@@ -1,4 +1,4 @@
-"""Families of metrics: a registry of our own, and children that are found by one dictionary access."""
+"""Metric families in a registry of their own; a child is found with one dictionary access."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class Registry(CollectorRegistry):
     """A registry without the ``_created`` series, which double every counter and are rarely read."""
 
     def collect(self) -> Iterable[Metric]:
-        """Return all families."""
         for metric in super().collect():
             metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
             yield metric
@@ -33,14 +32,12 @@ class Family(Generic[M]):
         self._children: dict[tuple[str, ...], M] = {}
 
     def at(self, *values: str) -> M:
-        """Return the child with these label values."""
         child = self._children.get(values)
         if child is None:
             child = self._children[values] = self._metric.labels(*values) if values else self._metric
         return child
 
     def forget(self, resource: str) -> None:
-        """Remove the children of a resource."""
         if self._resource_at is None:
             return
         for values in [one for one in self._children if one[self._resource_at] == resource]:
@@ -56,24 +53,20 @@ class Families:
         self._families: list[Family[Counter] | Family[Gauge] | Family[Histogram]] = []
 
     def counter(self, name: str, text: str, *labels: str) -> Family[Counter]:
-        """Return a counter."""
         metric = Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
         return self._keep(Family(metric, labels=labels))
 
     def gauge(self, name: str, text: str, *labels: str) -> Family[Gauge]:
-        """Return a gauge."""
         metric = Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
         return self._keep(Family(metric, labels=labels))
 
     def histogram(self, name: str, text: str, *labels: str) -> Family[Histogram]:
-        """Return a histogram of seconds."""
         metric = Histogram(
             f"{PREFIX}_{name}", text, labels, registry=self.registry, buckets=DURATION_BUCKETS_SECONDS
         )
         return self._keep(Family(metric, labels=labels))
 
     def forget(self, resource: str) -> None:
-        """Remove the series of a resource."""
         for family in self._families:
             family.forget(resource)
 

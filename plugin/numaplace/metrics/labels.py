@@ -20,7 +20,7 @@ class FallbackReason(StrEnum):
     ERROR = "error"
     """The decision failed: our bug; the log has it."""
     INVALID_REQUEST = "invalid-request"
-    """The kubelet asked for something odd."""
+    """The kubelet's request was invalid."""
     INVALID_ANSWER = "invalid-answer"
     """The decision's answer did not pass the check of size, ids and must-include: our bug."""
 
@@ -49,12 +49,12 @@ class ReloadResult(StrEnum):
 
 
 class SteeringFailure(StrEnum):
-    """Why everything was exposed."""
+    """Why all topology was published."""
 
     DEADLINE = "deadline"
     """The time for one Allocate was up."""
     NO_LIST = "no-list"
-    """PodResources did not answer in time, or has not for long."""
+    """PodResources did not answer in time, or has been silent too long."""
     UNDELIVERED = "undelivered"
     """The kubelet did not take a list in time."""
     ALIGNMENT = "alignment"
@@ -78,7 +78,7 @@ API_CODES = frozenset(
         "500", "502", "503", "504",
     }
 )  # fmt: skip
-"""HTTP statuses of the API server, and our codes for no answer, no sense, and no credentials."""
+"""HTTP statuses of the API server, and our codes for no answer, an unreadable one, and no credentials."""
 METHODS = frozenset({"List", "Get", "GetAllocatableResources"})
 CODES = frozenset(
     {
@@ -87,4 +87,4 @@ CODES = frozenset(
         "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED", "DECODE",
     }
 )  # fmt: skip
-"""gRPC's codes and ``DECODE``. What a peer might make up is counted as ``OTHER``: labels stay bounded."""
+"""gRPC's codes and ``DECODE``. Other codes of a peer count as ``OTHER``: labels stay bounded."""

@@ -14,9 +14,9 @@ from prometheus_client.registry import Collector
 from numaplace.state.snapshot import Snapshot
 
 _PER_NODE = (
-    ("allocatable", "Amount that pods can be given: exclusive CPUs, bytes or healthy devices."),
-    ("allocated", "Amount that pods have: exclusive CPUs, bytes or healthy devices."),
-    ("score", "KEP-6007 score, 1 to 100 percent allocated; 0 without capacity."),
+    ("allocatable", "What can be allocated to pods: exclusive CPUs, bytes or healthy devices."),
+    ("allocated", "What is allocated to pods: exclusive CPUs, bytes or healthy devices."),
+    ("score", "Score of KEP-6007: percent allocated, at least 1; 0 without capacity."),
 )
 
 
@@ -32,9 +32,8 @@ class SnapshotCollector(Collector):
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
-        """Return the families of the newest snapshot."""
         snapshot = self.snapshot
-        age = _gauge("snapshot_age_seconds", "Age of the newest allocation state.")
+        age = _gauge("snapshot_age_seconds", "Age of the newest snapshot of the allocation state.")
         per_node = [_gauge(name, text, "resource", "numa_node") for name, text in _PER_NODE]
         fit = _gauge(
             "largest_single_node_fit",

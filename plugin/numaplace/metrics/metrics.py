@@ -42,26 +42,26 @@ class Metrics:
             "decisions", "Answers to GetPreferredAllocation.", "resource", "strategy", "outcome"
         )
         self._fallbacks = families.counter(
-            "fallbacks", "Answers without a decision, or without live state.", "resource", "reason"
+            "fallbacks", "Answers with less than full knowledge, or without a decision.", "resource", "reason"
         )
         self._alignments = families.counter(
-            "alignments", "Answers by where their devices are.", "resource", "alignment"
+            "alignments", "Answers by whether one NUMA node has all their devices.", "resource", "alignment"
         )
         self._durations = families.histogram(
             "decision_duration_seconds", "Time from a request to its answer.", "resource"
         )
         self._score_selections = families.counter(
             "numa_score_selection",
-            "Decisions where the score changed the NUMA nodes (KEP-6007).",
+            "Decisions whose NUMA nodes differ from the choice without scores (KEP-6007).",
             "numa_allocation_strategy",
         )
         self._devices = families.gauge("devices", "Devices that are offered.", "resource", "health")
         self._left_out = families.gauge(
-            "devices_left_out", "Devices that were found and cannot be offered; the log says why.", "resource"
+            "devices_left_out", "Devices that were found but are not offered; the log says why.", "resource"
         )
         self._unmatched = families.gauge("selectors_unmatched", "1 when no device matches.", "resource")
         self._scan_failed = families.gauge(
-            "device_scan_failed", "1 when the last look at the host failed.", "resource"
+            "device_scan_failed", "1 when the last scan of the host failed.", "resource"
         )
         self._registrations = families.counter(
             "registrations", "Registrations with the kubelet.", "resource", "result"
@@ -70,7 +70,9 @@ class Metrics:
         self._podresources = families.counter(
             "podresources_calls", "Calls of the kubelet's PodResources API.", "method", "code"
         )
-        self._restarts = families.counter("task_restarts", "Tasks that ended and were started again.", "task")
+        self._restarts = families.counter(
+            "task_restarts", "Tasks of the daemon that ended and were started again.", "task"
+        )
         self._reloads = families.counter("reloads", "Reloads of the configuration.", "result")
         for result in ReloadResult:
             self._reloads.at(result)
@@ -95,7 +97,7 @@ class Metrics:
         duration_seconds: float,
         degraded: FallbackReason | None = None,
     ) -> None:
-        """Count a reasoned answer; ``degraded`` says what knowledge it lacked."""
+        """Count a decision; ``degraded`` says what it did not know."""
         if degraded is not None:
             self._fallbacks.at(resource, degraded).inc()
         self._decisions.at(resource, strategy, outcome).inc()
@@ -104,13 +106,11 @@ class Metrics:
             self._score_selections.at(strategy).inc()
 
     def aligned(self, resource: ResourceName, alignment: Alignment) -> None:
-        """Count where the devices of an answer are."""
         self._alignments.at(resource, alignment).inc()
 
     def fell_back(
         self, resource: ResourceName, *, strategy: Strategy, reason: FallbackReason, duration_seconds: float
     ) -> None:
-        """Count a fallback answer."""
         self._decisions.at(resource, strategy, FALLBACK_OUTCOME).inc()
         self._fallbacks.at(resource, reason).inc()
         self._durations.at(resource).observe(duration_seconds)
@@ -120,42 +120,36 @@ class Metrics:
         self._live.snapshot = snapshot
 
     def set_devices(self, resource: ResourceName, *, healthy: int, unhealthy: int) -> None:
-        """Set how many devices are offered."""
         self._devices.at(resource, "healthy").set(healthy)
         self._devices.at(resource, "unhealthy").set(unhealthy)
 
     def set_scan(self, resource: ResourceName, *, left_out: int, matched_nothing: bool, failed: bool) -> None:
-        """Set what the last look at the host gave besides the devices."""
+        """Set the results of the last scan besides the devices."""
         self._left_out.at(resource).set(left_out)
         self._unmatched.at(resource).set(int(matched_nothing))
         self._scan_failed.at(resource).set(int(failed))
 
     def registration(self, resource: ResourceName, *, result: RegistrationResult) -> None:
-        """Count a registration with the kubelet."""
         self._registrations.at(resource, result).inc()
 
     def set_registered(self, resource: ResourceName, *, registered: bool) -> None:
-        """Set whether the kubelet knows the resource now."""
         self._registered.at(resource).set(int(registered))
 
     def podresources_call(self, method: str, code: str) -> None:
-        """Count a call (a ``CallObserver``); what is no known method or code counts as ``OTHER``."""
+        """Count a call (a ``CallObserver``); unknown methods and codes count as ``OTHER``."""
         self._podresources.at(method if method in METHODS else OTHER, code if code in CODES else OTHER).inc()
 
     def restarted(self, task: str) -> None:
-        """Count the restart of a task; ``task`` is a name from our code."""
         self._restarts.at(task).inc()
 
     def reloaded(self, result: ReloadResult) -> None:
-        """Count a reload of the configuration."""
         self._reloads.at(result).inc()
 
     def cluster_watch_call(self, call: str, code: str) -> None:
-        """Count a ``list`` or ``watch`` at the API server; a code that is not known counts as ``OTHER``."""
+        """Count a ``list`` or ``watch`` at the API server; unknown codes count as ``OTHER``."""
         self._cluster_calls.at(call, code if code in API_CODES else OTHER).inc()
 
     def event(self, result: str) -> None:
-        """Count what became of an Event; ``result`` is a name from our code."""
         self._events.at(result).inc()
 
     def set_cluster_watch(self, *, connected: bool | None) -> None:
@@ -163,11 +157,9 @@ class Metrics:
         self._live.cluster_connected = connected
 
     def set_inotify(self, *, available: bool) -> None:
-        """Set whether file events are received."""
         self._inotify.set(int(available))
 
     def forget(self, resource: ResourceName) -> None:
-        """Remove the series of a resource that is no longer configured."""
         self._families.forget(resource)
 
     def names(self) -> tuple[str, ...]:

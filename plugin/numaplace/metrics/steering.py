@@ -1,4 +1,4 @@
-"""Metrics of steering. What is withheld is set when somebody looks; the rest counts as it happens."""
+"""Metrics of steering. What is withheld is set at each scrape; the rest is counted as it happens."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ class SteeringMetrics:
             "steering_prediction_duration_seconds", "Time to predict and decide what to withhold."
         )
         self._lists = families.counter(
-            "steering_lists", "Device lists sent because what is withheld changed.", "resource"
+            "steering_lists", "Device lists sent to the kubelet because what is withheld changed.", "resource"
         )
         self._grants = families.counter(
-            "steering_grants", "Grants while topology of the resource was withheld.", "resource", "effect"
+            "steering_grants",
+            "Grants (answers to Allocate) while topology of the resource was withheld.",
+            "resource",
+            "effect",
         )
         self._failures = families.counter(
-            "steering_failures", "Times that everything was exposed after a failure.", "reason"
+            "steering_failures", "Times that all topology was published because steering failed.", "reason"
         )
         for reason in SteeringFailure:
             self._failures.at(reason)
@@ -47,26 +50,22 @@ class SteeringMetrics:
         ).at()
 
     def count_decision(self, decision: SteeringDecision, *, duration_seconds: float) -> None:
-        """Count a decision: once for what is withheld, once for each reason why more is not."""
+        """Count a decision once if it withholds something, and once for each reason not to withhold more."""
         reasons = {str(one.reason) for one in decision.refusals}
         for outcome in sorted(reasons | {STEERS} if decision.steers else reasons):
             self._decisions.at(outcome).inc()
         self._durations.at().observe(duration_seconds)
 
     def count_list(self, resource: ResourceName) -> None:
-        """Count a list that was sent for steering."""
         self._lists.at(resource).inc()
 
     def count_grant(self, resource: ResourceName, effect: SteeredEffect) -> None:
-        """Count a grant and what steering did to it."""
         self._grants.at(resource, effect).inc()
 
     def count_failure(self, reason: SteeringFailure) -> None:
-        """Count that everything was exposed."""
         self._failures.at(reason).inc()
 
     def count_trip(self) -> None:
-        """Count that the circuit breaker opened."""
         self._trips.inc()
 
     def set_state(self, withheld: DeviceCounts, *, breaker_open: bool | None) -> None:
@@ -82,7 +81,7 @@ class _WithheldCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         devices = GaugeMetricFamily(
             f"{PREFIX}_steering_withheld_devices",
-            "Free devices that are published without topology.",
+            "Free devices that are currently published without topology.",
             labels=("resource", "numa_node"),
         )
         for resource, nodes in self.withheld.items():

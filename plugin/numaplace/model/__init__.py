@@ -1,1 +1,1 @@
-"""Frozen values that every layer shares. No behaviour beyond reading themselves."""
+"""Frozen values that every layer shares."""

@@ -1,4 +1,4 @@
-"""Devices, and what a container gets with them."""
+"""Devices, and the container edits that come with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class DeviceNode:
 
     @classmethod
     def below_dev(cls, name: str) -> DeviceNode:
-        """Return a node of ``/dev`` that has the same path in the container."""
         return cls(f"/dev/{name}", f"/dev/{name}")
 
 
@@ -37,10 +36,10 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerEdits:
-    """What one device adds to a container.
+    """The changes that one device makes to a container.
 
     ``env`` values of several devices are joined with commas, in the order of the devices;
-    ``env_json`` values are merged into one JSON object per variable; the rest is united without repeats.
+    ``env_json`` values are merged into one JSON object per variable; the rest is united without duplicates.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)

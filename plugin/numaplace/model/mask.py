@@ -22,7 +22,6 @@ def mask_of(nodes: Iterable[int]) -> int:
 
 
 def union_of(masks: Iterable[int]) -> int:
-    """Return the mask of the nodes of all the masks; 0 for none."""
     union = 0
     for mask in masks:
         union |= mask
@@ -30,7 +29,6 @@ def union_of(masks: Iterable[int]) -> int:
 
 
 def nodes_of(mask: int) -> tuple[int, ...]:
-    """Return the ids of the set bits, ascending."""
     nodes = []
     while mask:
         low = mask & -mask
@@ -40,12 +38,10 @@ def nodes_of(mask: int) -> tuple[int, ...]:
 
 
 def width(mask: int) -> int:
-    """Return how many NUMA nodes the mask names."""
     return mask.bit_count()
 
 
 def is_subset(inner: int, outer: int) -> bool:
-    """Return whether every node of ``inner`` is in ``outer``."""
     return inner & ~outer == 0
 
 
@@ -59,8 +55,8 @@ def is_narrower(a: int, b: int) -> bool:
 def masks_by_width(nodes: Iterable[int], *, smallest: int = 1) -> Iterator[int]:
     """Yield every mask over ``nodes`` of at least ``smallest`` bits, narrow first (bitmask.IterateBitMasks).
 
-    Their number doubles with each node: for the ports of the kubelet's managers, which walk them too, not for
-    an answer to the kubelet.
+    Their number doubles with each node: for the kubelet's reimplemented managers, which walk them too, not
+    for an answer to the kubelet.
     """
     ids = sorted(nodes)
     for size in range(smallest, len(ids) + 1):

@@ -1,4 +1,4 @@
-"""What PodResources says, as values. Requests follow podresources/v1 ``api.proto``."""
+"""PodResources replies as values. They follow podresources/v1 ``api.proto``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ class PodUse:
 
     @property
     def key(self) -> PodKey:
-        """(namespace, name)."""
         return (self.namespace, self.name)
 
 

@@ -28,7 +28,7 @@ _FACTORS: dict[str, Fraction] = {
 
 
 def parse_quantity(text: str) -> Fraction:
-    """Return the exact amount; ``ValueError`` for anything that is no quantity."""
+    """Return the exact amount; ``ValueError`` for anything that is not a quantity."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"not a quantity: {text!r}")
@@ -41,7 +41,7 @@ def parse_quantity(text: str) -> Fraction:
 
 
 def rounded_up(amount: Fraction) -> int:
-    """Return the least whole number that is not below (``Quantity.Value``)."""
+    """Return the amount rounded up (``Quantity.Value``)."""
     return -((-amount.numerator) // amount.denominator)
 
 
@@ -54,5 +54,5 @@ def binary_text(amount: int) -> str:
 
 
 def quantity_text(name: ResourceName, amount: int) -> str:
-    """Return so much of a resource as a pod's spec has it: memory as ``binary_text``, else the number."""
+    """Return an amount as in a pod's spec: memory as ``binary_text``, else the number."""
     return binary_text(amount) if is_memory(name) else str(amount)

@@ -29,9 +29,7 @@ class NumaTopology:
         return mask_of(self.nodes)
 
     def distance(self, a: int, b: int) -> int:
-        """Return the distance from node ``a`` to node ``b``."""
         return self.distances.get(a, {}).get(b, LOCAL_DISTANCE if a == b else REMOTE_DISTANCE)
 
     def node_of_cpu(self) -> dict[int, int]:
-        """Return the NUMA node id of each CPU id."""
         return {cpu: node for node, cpus in self.cpus.items() for cpu in cpus}

@@ -1,6 +1,6 @@
 """Which NUMA masks can hold a request, narrow ones first, without walking the subsets of a large machine.
 
-Only nodes that bear devices matter, and only the first width that fits: a wider mask never wins against a
+Only nodes with devices matter, and only the first width that fits: a wider mask never wins against a
 narrower one (KEP-6007, "Allocation-Aware Policy Options", step 2). Where even that width has too many
 combinations, a bounded number of masks is grown greedily instead (k/k #135541: 2^34 masks on a real machine).
 """
@@ -58,7 +58,7 @@ def candidate_masks(
 
 
 def _may_fit(counts: MaskCounts, free: list[int], fixed: int, *, extra: int, size: int) -> bool:
-    """Bound what ``extra`` more nodes can add: skips widths that cannot fit, without walking them."""
+    """Return false if ``extra`` more nodes cannot be enough: skips widths without walking them."""
     most = sorted((count_in(counts, 1 << node) for node in free), reverse=True)[:extra]
     return count_in(counts, fixed) + sum(most) >= size
 

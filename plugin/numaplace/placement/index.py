@@ -1,4 +1,4 @@
-"""What placement needs to know of a resource's devices, computed once per inventory, not once per call."""
+"""A resource's devices as placement needs them, computed once per inventory, not once per call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DeviceIndex:
 
 
 def index_devices(devices: Iterable[Device]) -> DeviceIndex:
-    """Index an inventory. A device without a group is a group of its own."""
+    """Index an inventory. A device without a group forms its own."""
     ordered = sorted(devices, key=lambda device: natural_key(device.id))
     return DeviceIndex(
         rank={device.id: rank for rank, device in enumerate(ordered)},

@@ -93,7 +93,7 @@ def _from_groups(
 
 
 def _fit(free: int, strategy: Strategy) -> int:
-    """Rank a group that holds all that is missing: the fullest, the emptiest, or simply the first."""
+    """Rank a group that holds all that is missing: the fullest, the emptiest, or the first one."""
     match strategy:
         case Strategy.MOST_ALLOCATED:
             return free

@@ -16,10 +16,10 @@ Amounts = Mapping[ResourceName, int]
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """The masks that suit a container, and what the others were passed over for.
+    """The masks that suit a container, and why the others were passed over.
 
     ``rest`` is what they lack of what the container has still to be given, ``cpus`` the mask of the NUMA
-    nodes where its CPUs will be, unless that told no masks apart.
+    nodes where its CPUs will be, unless all masks were equal in that.
     """
 
     masks: Sequence[int]
@@ -31,13 +31,13 @@ def keep_together(masks: Sequence[int], asker: Asker, *, snapshot: Snapshot | No
     """Narrow ``masks`` down, in this order; a condition that no mask meets is passed over.
 
     1. Where the container has devices already (``held``), for they stay.
-    2. Where the devices are free that it has still to be given: there numaplace decides, too.
+    2. Where the devices that it has still to be given are free: numaplace decides on these too.
     3. Where the kubelet will take its exclusive CPUs from (``cpus``, 0 if none or unknown).
     4. Where as many CPUs and as much memory are free. Under Topology Manager policy ``none`` the kubelet
        takes them without regard to the devices; where there are none they cannot be beside the devices. Nor
        can memory where the kubelet takes it from several NUMA nodes together, and one is outside the mask.
 
-    What the last two are worth is in docs/fragmentation.md. Resources without state do not count.
+    For the effect of the last two see docs/fragmentation.md. Resources without state do not count.
     """
     held, cpus = asker.held, asker.cpus
     masks = _those(masks, lambda mask: held in (0, mask & held) or mask & held == mask)

@@ -1,4 +1,4 @@
-"""YAML and JSON: raw nodes that remember where they were written, or plain values.
+"""YAML and JSON: raw nodes that hold their position in the file, or plain values.
 
 Scalars keep the text as written and are not converted here: the reader knows what each one has to be. So a
 bare ``8086`` or ``0000:18:02.0`` in a list of texts stays what the user sees, where YAML 1.1 would
@@ -15,7 +15,7 @@ import yaml
 
 from numaplace.errors import ConfigError
 
-# Not every build of PyYAML has the C parser.
+# Some builds of PyYAML lack the C parser.
 _FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PREFIX = "tag:yaml.org,2002:"
 _TAGS = frozenset(
@@ -49,7 +49,7 @@ class Scalar:
 
     @property
     def null(self) -> bool:
-        """Whether nothing is given: a key with nothing after it, or ``~`` or ``null``."""
+        """Whether no value is given: a key without a value, ``~`` or ``null``."""
         return self.type == "null"
 
 
@@ -76,7 +76,6 @@ KIND_NAMES = {Scalar: "one value", Items: "a list", Section: "a mapping"}
 
 
 def kind_name(node: Node) -> str:
-    """Return what a user calls this kind of node."""
     return "nothing" if isinstance(node, Scalar) and node.null else KIND_NAMES[type(node)]
 
 
@@ -86,8 +85,8 @@ def parse_document(
     """Return the document's top mapping and the problems that do not stop the reading (a key given twice).
 
     ``source`` is the file's name, for messages. A list on its own is read as that of ``list_key``, if given.
-    ``large`` is for long files: the C parser, whose words for what is no YAML are fewer. Raises
-    ``ConfigError`` with file, line and column where the text is no YAML, or no mapping.
+    ``large`` is for long files: the C parser, whose error messages are shorter. Raises
+    ``ConfigError`` with file, line and column where the text is not YAML, or not a mapping.
     """
     converter = _Converter(source)
     try:
@@ -110,7 +109,7 @@ def parse_document(
 
 
 def load_plain(text: str | bytes) -> object:
-    """Return the values of a file that others check; ``ValueError``, in one line, if it is no YAML."""
+    """Return the values of a file that others check; ``ValueError``, in one line, if it is not YAML."""
     try:
         return yaml.load(text, Loader=_FAST_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
@@ -126,7 +125,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, *, source: str) -> str:
 
 
 class _Converter:
-    """Walks the composed nodes once: aliases share their node, one that holds itself is refused."""
+    """Walks the composed nodes once: aliases share their node, a cyclic one is refused."""
 
     def __init__(self, source: str) -> None:
         self.problems: list[str] = []

@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Keys:
     """The keys of one mapping. ``key`` is its path in the file; ``problems`` is shared by the whole file.
 
-    A key with nothing after it counts as not given. After the last ``take`` call ``refuse_rest``: ``known``
+    A key without a value counts as not given. After the last ``take`` call ``refuse_rest``: ``known``
     are the names that it says are allowed, ``done`` the ones that were read.
     """
 
@@ -34,7 +34,6 @@ class Keys:
         return self.section.where
 
     def path(self, name: str) -> str:
-        """Return the full path of a key."""
         return f"{self.key}.{name}" if self.key else name
 
     def place(self, name: str) -> str:
@@ -42,7 +41,6 @@ class Keys:
         return self.section.key_where.get(name, self.where)
 
     def problem(self, text: str, *, name: str = "") -> None:
-        """Note a problem with a key, or with the mapping."""
         path = self.path(name) if name else self.key
         self.problems.append(f"{self.place(name)}: {path}: {text}" if path else f"{self.where}: {text}")
 
@@ -63,12 +61,10 @@ class Keys:
         return default if node is None else self.read(Leaf(kind), node, name=name, default=default)
 
     def required(self, name: str, kind: Kind[T], default: T) -> T:
-        """Return the value of a key that has to be given."""
         node = self.take(name, required=kind.allowed)
         return default if node is None else self.read(Leaf(kind), node, name=name, default=default)
 
     def values(self, name: str, kind: Kind[T]) -> tuple[T, ...]:
-        """Return the values of a list."""
         node = self.take(name)
         return () if node is None else self.read(ListOf(kind), node, name=name, default=())
 
@@ -88,14 +84,14 @@ class Keys:
             return default
 
     def open(self, name: str, node: Node, *, allowed: str = "a mapping") -> Keys | None:
-        """Return the keys of a node; None, with a problem added, if it is no mapping."""
+        """Return the keys of a node; None, with a problem added, if it is not a mapping."""
         if isinstance(node, Section):
             return Keys(node, self.path(name), self.problems)
         self.problems.extend(refuse_kind(node, key=self.path(name), allowed=allowed).problems)
         return None
 
     def mapping(self, name: str, *, required: str = "") -> Keys | None:
-        """Return the mapping behind a key, None if it is not given or no mapping."""
+        """Return the mapping behind a key, None if it is not given or not a mapping."""
         node = self.take(name, required=required)
         return None if node is None else self.open(name, node)
 
@@ -108,20 +104,18 @@ class Keys:
             self.problems.extend(refuse_kind(node, key=self.path(name), allowed=allowed).problems)
 
     def mappings(self, name: str, *, allowed: str = "a mapping", required: str = "") -> Iterator[Keys]:
-        """Yield the mappings of the list behind a key."""
         for item_name, item in self.items(name, allowed="a list of mappings", required=required):
             opened = self.open(item_name, item, allowed=allowed)
             if opened is not None:
                 yield opened
 
     def rest(self) -> Iterator[tuple[str, Node]]:
-        """Yield the keys that nobody has taken, and their nodes."""
         for name, node in self.section.entries.items():
             if name not in self.done:
                 yield name, node
 
     def refuse_rest(self, *, also: str = "") -> None:
-        """Note a problem for every key that nobody has taken; ``also`` describes others that are allowed."""
+        """Add a problem for each key that was not taken; ``also`` describes others that are allowed."""
         known = dict.fromkeys((*self.known, also) if also else self.known)
         allowed = f"allowed are {', '.join(known)}" if known else "no keys are allowed here"
         path = f"{self.key}: " if self.key else ""

@@ -84,7 +84,6 @@ def choice(table: Iterable[E], *, also: Mapping[str, E] | None = None, note: str
 
 
 def matching(pattern: str, allowed: str) -> Kind[str]:
-    """Return the kind of a text that the pattern matches as a whole."""
     compiled = re.compile(pattern, re.ASCII)
 
     def parse(text: str) -> str:

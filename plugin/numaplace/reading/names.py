@@ -50,7 +50,7 @@ REQUESTED_NAME = Kind(
     _parse_requested_name,
     schema={"pattern": rf"^({CPU}|{MEMORY}|{_HUGEPAGES}|{_LABELS}/{_LOCAL_NAME.pattern})$"},
 )
-"""What a container may ask for and the kubelet's managers take from NUMA nodes."""
+"""What a container may request and the kubelet's managers take from NUMA nodes."""
 
 
 def _parse_device_id(text: str) -> DeviceId:

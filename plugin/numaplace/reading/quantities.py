@@ -66,7 +66,7 @@ QUANTITY = Kind(
 
 
 def parse_size(text: str) -> int:
-    """Return the quantity, rounded up; ``ValueError`` for a negative one and anything that is no quantity."""
+    """Return the quantity, rounded up; ``ValueError`` for a negative one or anything else."""
     return _not_negative(text, per_unit=1)
 
 

@@ -25,7 +25,7 @@ class Refused(Exception):  # noqa: N818 - it carries problems, it is not one err
 
 
 class Reader(Protocol):
-    """What the walk, the flags and the documentation need to know of a leaf."""
+    """The interface of a leaf for the walk, the flags and the documentation."""
 
     scalar: ClassVar[bool]
 
@@ -49,7 +49,7 @@ class Reader(Protocol):
 
 
 def refuse_kind(node: Node, *, key: str, allowed: str) -> Refused:
-    """Return the refusal of a node that is a list or mapping where it must not be, or the reverse."""
+    """Return the refusal of a node of the wrong kind: list, mapping or scalar."""
     return Refused(f"{node.where}: {key}: {kind_name(node)} is not allowed here: allowed is {allowed}")
 
 
@@ -78,20 +78,16 @@ class Leaf:
 
     @property
     def allowed(self) -> str:
-        """What the kind allows."""
         return self.kind.allowed
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The kind's."""
         return self.kind.schema
 
     def read(self, node: Node, *, key: str) -> object:
-        """Return the parsed value; raises ``Refused``."""
         return parse_scalar(node, key=key, kind=self.kind)
 
     def show(self, value: Any) -> str:
-        """Return the text that reads as this value."""
         return self.kind.show(value)
 
 
@@ -105,16 +101,13 @@ class ListOf:
 
     @property
     def allowed(self) -> str:
-        """What each item may be."""
         return f"a list, each item {self.kind.allowed}"
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """A list of the kind."""
         return {"type": "array", "items": dict(self.kind.schema)}
 
     def read(self, node: Node, *, key: str) -> tuple[object, ...]:
-        """Return the parsed items; raises ``Refused`` with all problems."""
         if not isinstance(node, Items):
             raise refuse_kind(node, key=key, allowed=self.allowed)
         values: list[object] = []
@@ -129,5 +122,4 @@ class ListOf:
         return tuple(values)
 
     def show(self, value: Any) -> str:
-        """Return the list in YAML's flow style."""
         return "[" + ", ".join(map(self.kind.show, value)) + "]"

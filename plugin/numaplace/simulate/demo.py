@@ -36,7 +36,7 @@ from numaplace.simulate.story import (
 )
 
 START_SECONDS = 60.0
-"""Only a daemon that hangs takes this long: one that ends is noticed at once."""
+"""Only a daemon that hangs takes this long: an exit is noticed at once."""
 CALL_SECONDS = 5.0
 RUNS_AT_A_TIME = 2
 """A run mostly waits for its daemon's start, which keeps one core busy."""
@@ -67,9 +67,9 @@ class DemoRun:
 
 
 async def run_demo(settings: Sequence[DemoSetting] = SETTINGS) -> AsyncGenerator[DemoRun, None]:
-    """Yield one run for each setting, in their order; ``PeerError`` if a daemon does not come up.
+    """Yield one run for each setting, in their order; ``PeerError`` if a daemon does not start.
 
-    Close the generator (``contextlib.aclosing``): the runs that still go on end then.
+    Close the generator (``contextlib.aclosing``): that ends the remaining runs.
     """
     places = asyncio.Semaphore(RUNS_AT_A_TIME)
     runs = [asyncio.create_task(_run_in_turn(setting, places)) for setting in settings]
@@ -156,7 +156,7 @@ def _filled(held: _Held, resource: ResourceName) -> str:
 
 
 async def _reason(resource: ResourceName, admission: Admission, daemon: DaemonProcess) -> str:
-    """Return the daemon's reason for the pod's devices, from its log, which comes after its answers."""
+    """Return the daemon's reason for the pod's devices, from its log, which is written after the answer."""
     granted = {one for devices in admission.containers.values() for one in devices.get(resource, ())}
 
     def asked_about(call: Call) -> bool:

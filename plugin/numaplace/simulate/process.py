@@ -46,16 +46,15 @@ class DaemonProcess:
                             return line
                     seen = len(self.lines)
                     if self._ended:
-                        raise PeerError("the daemon ended: " + "\n".join(self.noise or ["without a word"]))
+                        raise PeerError("the daemon ended: " + "\n".join(self.noise or ["without output"]))
                     await self._grown.wait()
 
         try:
             return await asyncio.wait_for(found(), timeout_seconds)
         except TimeoutError:
-            raise PeerError(f"the daemon did not log what was waited for in {timeout_seconds} s") from None
+            raise PeerError(f"the daemon did not log the expected entry within {timeout_seconds} s") from None
 
     async def read_log(self) -> None:
-        """Follow the daemon's log until it ends."""
         stream = self._process.stderr
         while stream is not None and (raw := await stream.readline()):
             text = raw.decode(errors="replace").rstrip("\n")
@@ -71,15 +70,14 @@ class DaemonProcess:
             self._grown.notify_all()
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; a daemon that has ended gets none."""
-        # Not by ``Process.send_signal``: that of Python 3.11 looks whether the child has ended, which takes
-        # the exit code away from asyncio's own waiting (python/cpython#87744).
+        # Not ``Process.send_signal``: that of Python 3.11 polls whether the child has ended, which takes
+        # the exit code away from asyncio's own wait (python/cpython#87744).
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
 
     async def stop(self) -> int:
-        """Ask the daemon to end (SIGTERM), kill it if it does not in time; return its exit code."""
+        """Send SIGTERM, and SIGKILL if that takes too long; return the exit code."""
         self.send(signal.SIGTERM)
         try:
             return await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
@@ -94,7 +92,6 @@ class DaemonProcess:
 
 @asynccontextmanager
 async def running_daemon(config: Path) -> AsyncIterator[DaemonProcess]:
-    """Run the daemon with a configuration file for as long as the context is open."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("NUMAPLACE_")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -115,7 +112,7 @@ async def running_daemon(config: Path) -> AsyncIterator[DaemonProcess]:
         try:
             await daemon.stop()
         finally:
-            # Still there if the stop was cancelled.
+            # Still running if the stop was cancelled.
             daemon.send(signal.SIGKILL)
             await daemon.ended()
             await reading

@@ -22,7 +22,7 @@ _MEMORY_BYTES = 64 << 30
 
 @dataclass(frozen=True, slots=True)
 class DemoPod:
-    """A pod of one container. ``running_on``: it was there before, on that NUMA node."""
+    """A pod of one container. ``running_on``: it runs on that NUMA node from the start."""
 
     name: str
     devices: Mapping[ResourceName, int]
@@ -30,20 +30,18 @@ class DemoPod:
 
     @property
     def spec(self) -> PodSpec:
-        """What the emulator admits."""
         return PodSpec("demo", self.name, (ContainerSpec("main", self.devices),))
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSetting:
-    """A strategy with weights; ``strategy`` None is the kubelet alone: the plugin is not asked."""
+    """A strategy with weights; ``strategy`` None is the kubelet alone: the plugin is not called."""
 
     strategy: Strategy | None
     weights: str = ""
 
     @property
     def title(self) -> str:
-        """The setting in the words of the configuration."""
         if self.strategy is None:
             return "kubelet alone"
         return f"{self.strategy}, {self.weights}" if self.weights else str(self.strategy)
@@ -70,7 +68,6 @@ SETTINGS = (
 
 
 def machine() -> EmulatedNode:
-    """Return the node as the kubelet emulator knows it."""
     cpus = {0: frozenset(range(16)), 1: frozenset(range(16, 32))}
     return EmulatedNode(
         NumaTopology(nodes=(0, 1), cpus=cpus, distances={0: {0: 10, 1: 21}, 1: {0: 21, 1: 10}}),
@@ -99,11 +96,10 @@ def build_host(root: Path) -> FakeHost:
 
 
 def configuration(setting: DemoSetting, *, root: Path, host: FakeHost) -> dict[str, object]:
-    """Return the daemon's configuration for one run, as it would stand in its file."""
     return {
         "strategy": str(setting.strategy or Strategy.NONE),
         "weights": setting.weights,
-        # A List that comes late on a busy machine would split a container, and the demo shows placement.
+        # A late List on a busy machine would split a container, but the demo shows placement.
         "deadline": "10s",
         "resources": [
             {"name": VF, "sriov": {"drivers": ["iavf"]}},

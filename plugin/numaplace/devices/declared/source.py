@@ -1,4 +1,4 @@
-"""The ``declared`` source: one look at its file."""
+"""The ``declared`` source: reads its file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class DeclaredSource:
         return existing_directories(self._file.parent)
 
     def scan(self) -> Scan:
-        """Read the file again."""
         try:
             devices = load_declared(self._file)
         except ConfigError as error:

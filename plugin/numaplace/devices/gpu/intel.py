@@ -1,7 +1,7 @@
 """Intel GPUs: DRM nodes from sysfs.
 
 The id is the PCI address, not the vendor's ``cardN-<share>``: card numbers follow the order in which the
-drivers started and may belong to another GPU after a reboot, while the kubelet remembers ids.
+drivers started and may belong to another GPU after a reboot, while the kubelet stores ids.
 A GPU whose VFs are on offers the VFs and not itself, as Intel's plugin does.
 """
 

@@ -1,4 +1,4 @@
-"""The ``gpu`` source: one look at the PCI bus for one vendor."""
+"""The ``gpu`` source: scans the PCI bus for one vendor."""
 
 from __future__ import annotations
 
@@ -27,12 +27,10 @@ class GpuSource:
 
     @property
     def watch_paths(self) -> tuple[Path, ...]:
-        """The PCI bus, and where the vendor's device nodes and CDI specifications come and go."""
         roots = self._host.roots
         return existing_directories(self._bus.directory, *self._vendor.watched(roots))
 
     def scan(self) -> Scan:
-        """Look at every display or compute function of the vendor."""
         if not self._bus.readable:
             path = self._bus.directory
             return Scan(failed=True, warnings=(f"{path}: not a readable directory; GPUs are unknown",))

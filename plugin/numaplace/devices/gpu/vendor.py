@@ -1,4 +1,4 @@
-"""What a vendor's file provides, and what is the same for all vendors."""
+"""What a vendor's module provides, and what all vendors share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DRM_NODE = re.compile(r"(card|renderD)\d+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class GpuHost:
-    """Where a vendor's file may look."""
+    """What a vendor's module may read."""
 
     roots: HostRoots
     cdi: CdiCatalog
@@ -58,5 +58,4 @@ def drm_nodes(device: StrPath) -> tuple[DeviceNode, ...]:
 
 
 def watch_drm(roots: HostRoots) -> tuple[Path, ...]:
-    """Return where the nodes of ``drm_nodes`` come and go."""
     return (roots.devfs / "dri",)

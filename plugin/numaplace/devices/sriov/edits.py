@@ -57,7 +57,6 @@ def edits_of(
 
 
 def missing_vhost_nodes(devfs: Path) -> tuple[str, ...]:
-    """Return which nodes that ``vhostNet`` adds are missing on the host."""
     return tuple(f"/dev/{name}" for name in VHOST_NODES if not exists(devfs / name))
 
 
@@ -92,7 +91,7 @@ def _rdma(vf: VirtualFunction, devfs: Path) -> Provided:
 
 
 def _vhost(devfs: Path) -> Provided:
-    # A node that the host lacks would fail the container; upstream gives none of them then.
+    # A node that is missing on the host would fail the container; upstream adds none of them then.
     nodes = () if missing_vhost_nodes(devfs) else tuple(DeviceNode.below_dev(name) for name in VHOST_NODES)
     return Provided({"net-mount": "/dev/vhost-net", "tun-mount": "/dev/net/tun"}, nodes)
 

@@ -1,4 +1,4 @@
-"""The ``sriov`` source: one look at the PCI bus."""
+"""The ``sriov`` source: scans the PCI bus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NETWORK_CLASS = "02"
 class SriovSource:
     """Offers the VFs that a ``SriovSpec`` selects, by PCI address, grouped by PF.
 
-    Remembers each PF's network device name between scans (see ``read_pf``).
+    Keeps each PF's network device name between scans (see ``read_pf``).
     """
 
     def __init__(self, spec: SriovSpec, *, resource: ResourceName, roots: HostRoots) -> None:
@@ -35,11 +35,9 @@ class SriovSource:
 
     @property
     def watch_paths(self) -> tuple[Path, ...]:
-        """The PCI bus, and where vfio nodes come and go."""
         return existing_directories(self._bus.directory, self._roots.devfs / "vfio")
 
     def scan(self) -> Scan:
-        """Look at every network function of the PCI bus."""
         if not self._bus.readable:
             path = self._bus.directory
             return Scan(
@@ -84,12 +82,11 @@ class SriovSource:
         )
 
     def _warnings(self) -> tuple[str, ...]:
-        """Return sentences about selectors that cannot match, and nodes that are missing."""
         present = {name for pf in self._pfs.values() for name in pf.names}
         known = ", ".join(sorted(present)) or "none"
         absent = [entry.name for entry in self._spec.pf_names if entry.name not in present]
         warnings = [
-            f"sriov.pfNames: {name} is no PF of this host (PFs: {known})" for name in dict.fromkeys(absent)
+            f"sriov.pfNames: {name} is not a PF of this host (PFs: {known})" for name in dict.fromkeys(absent)
         ]
         if self._spec.vhost_net and (missing := missing_vhost_nodes(self._roots.devfs)):
             warnings.append(

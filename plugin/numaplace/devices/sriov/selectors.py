@@ -18,7 +18,6 @@ Selector = Callable[[SriovSpec, VirtualFunction], str]
 
 
 def why_not(spec: SriovSpec, vf: VirtualFunction) -> str:
-    """Return the first selector's reason against the VF, or ""."""
     return next((reason for selector in SELECTORS.values() if (reason := selector(spec, vf))), "")
 
 

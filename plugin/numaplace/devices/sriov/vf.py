@@ -42,7 +42,7 @@ def read_pf(path: str, *, remembered: PhysicalFunction | None = None) -> Physica
     """Read the PF whose sysfs directory is ``path``.
 
     A PF's network device vanishes from the host's view when it is moved into a pod's network namespace;
-    the name and link type ``remembered`` from an earlier look are kept then.
+    the name and link type ``remembered`` from an earlier scan are kept then.
     """
     names, link_type = _network_devices(path)
     if not names and remembered:
@@ -57,7 +57,7 @@ def read_pf(path: str, *, remembered: PhysicalFunction | None = None) -> Physica
 
 
 def read_vf(function: PciFunction, pf: PhysicalFunction) -> VirtualFunction:
-    """Add to a PCI function what its PF says. Nothing depends on the VF's network device being visible."""
+    """Add to a PCI function what its PF says. The VF's network device need not be visible."""
     return VirtualFunction(
         function=function,
         pf=pf,
@@ -73,7 +73,6 @@ def iommu_group(function: PciFunction) -> tuple[str, bool]:
 
 
 def uio_device(function: PciFunction) -> str:
-    """Return the name of the function's userspace I/O device, or ""."""
     return next((name for name in names_in(f"{function.path}/uio") if name.startswith("uio")), "")
 
 

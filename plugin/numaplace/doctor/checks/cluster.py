@@ -1,6 +1,6 @@
-"""The API server, as the running daemon sees it: doctor itself calls nobody there.
+"""The API server, as the running daemon sees it: doctor itself does not call it.
 
-Placement goes on without it, so nothing here is a problem.
+Placement works without it, so no finding here is a ``problem``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numaplace.doctor.findings import Finding, Level
 
 CONNECTED = "numaplace_cluster_watch_connected"
 CALLS = "numaplace_cluster_watch_calls_total"
-_LOST = "decisions rest on PodResources alone: what a pod will ask for next is not known"
+_LOST = "decisions use PodResources alone: what a pod will request next is not known"
 _ADVICE = {
     "401": "the token is not accepted: mount the service account's token (automountServiceAccountToken)",
     "403": "allow list and watch of pods for the daemon's service account (the chart's RBAC)",
@@ -24,7 +24,7 @@ _LOOK = "the daemon's log says what the API server answered; cluster.enabled: fa
 
 
 def cluster(facts: Facts) -> Iterator[Finding]:
-    """Yield whether the daemon knows its pods from the API server; nothing while it cannot be asked."""
+    """Yield whether the daemon knows its pods from the API server; nothing if it cannot be reached."""
     mode, seen = facts.config.cluster.enabled, facts.daemon
     if mode is ClusterMode.OFF:
         yield Finding(Level.OK, "the API server is not used", "cluster.enabled is false")
@@ -43,7 +43,7 @@ def _used(seen: DaemonFact, *, wanted: bool) -> Finding:
             f"the API server is not used, although cluster.enabled is true; {_LOST}",
             detail,
             "the daemon needs NODE_NAME (the node's name, by fieldRef spec.nodeName) and a service account's "
-            "token, or KUBECONFIG; its log says what lacks",
+            "token, or KUBECONFIG; its log says what is missing",
         )
     if all(one.value for one in connected):
         return Finding(Level.OK, "the daemon watches this node's pods at the API server")

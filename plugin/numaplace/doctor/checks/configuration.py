@@ -1,4 +1,4 @@
-"""Whether numaplace itself is configured for something."""
+"""Whether numaplace has resources to serve."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from numaplace.doctor.findings import Finding, Level
 
 
 def configuration(facts: Facts) -> Iterator[Finding]:
-    """Yield what the configuration's own checks warn of."""
     config = facts.config
     if not config.resources:
         yield Finding(
             Level.WARNING,
-            "no resources are configured, so no devices are looked for",
+            "no resources are configured, so no devices are served",
             "the configuration that was read has no entry in resources",
             "name the daemon's configuration with --config FILE (in the daemon's pod: "
             "/etc/numaplace/config.yaml)",

@@ -1,4 +1,4 @@
-"""Exclusive CPUs under the Topology Manager policy ``none``: beside the devices or not, and in the scores.
+"""Exclusive CPUs under the Topology Manager policy ``none``: beside the devices or not, and in scores.
 
 The numbers are in ``docs/fragmentation.md``, "VF pods".
 """
@@ -17,7 +17,7 @@ STATIC = "static"
 
 
 def cpus_beside_devices(config: Config, settings: KubeletSettings) -> Iterator[Finding]:
-    """Yield what a static CPU manager that nobody aligns means for this configuration."""
+    """Yield what a static CPU manager without alignment means for this configuration."""
     if settings.policy != PolicyName.NONE or settings.cpu_policy != STATIC:
         return
     yield _apart(config)
@@ -38,9 +38,9 @@ def _apart(config: Config) -> Finding:
     if config.follow_cpus and config.cluster.enabled is not ClusterMode.OFF:
         return Finding(
             Level.OK,
-            "devices go where the kubelet will take a pod's exclusive CPUs from (followCPUs), if the daemon "
-            "knows its request and the kubelet's configuration",
-            f"{seen}; kubelet.configFile is {config.kubelet.config_file or 'not set: configz is asked'}",
+            "devices are placed beside the exclusive CPUs that the kubelet will assign (followCPUs), if the "
+            "daemon knows its request and the kubelet's configuration",
+            f"{seen}; kubelet.configFile is {config.kubelet.config_file or 'not set: configz is used'}",
         )
     missing = "followCPUs is false" if not config.follow_cpus else "cluster.enabled is false"
     return Finding(
@@ -52,7 +52,6 @@ def _apart(config: Config) -> Finding:
 
 
 def _uneven(config: Config) -> Iterator[Finding]:
-    """Yield why ``least-allocated`` does not spread devices evenly, if so."""
     follows = config.follow_cpus and config.cluster.enabled is not ClusterMode.OFF
     counted = config.weights.of(CPU) > 0
     if not (follows or counted):

@@ -14,12 +14,11 @@ FILES_SHARE = 0.8
 
 
 def daemon(facts: Facts) -> Iterator[Finding]:
-    """Yield whether it runs, and what it has to complain of."""
     seen = facts.daemon
     if seen is None:
         yield Finding(
             Level.UNKNOWN,
-            "whether the daemon is well cannot be seen: its pages are switched off",
+            "the daemon's health is not known: its pages are switched off",
             "http.address is off",
             "set http.address, for example 127.0.0.1:9477, or read the daemon's log",
         )
@@ -28,7 +27,7 @@ def daemon(facts: Facts) -> Iterator[Finding]:
     elif not seen.values("numaplace_build_info"):
         yield Finding(
             Level.PROBLEM,
-            "something else than numaplace answers at http.address",
+            "something other than numaplace answers at http.address",
             f"{seen.url}/readyz: status {seen.status}; /metrics has no numaplace_build_info",
             "give numaplace another port (http.address), or name the configuration that the daemon runs with",
         )
@@ -46,7 +45,7 @@ def _silent(facts: Facts, seen: DaemonFact) -> Finding:
     if serving:
         return Finding(
             Level.UNKNOWN,
-            "the daemon runs, and its pages cannot be reached from here",
+            "the daemon runs, but its pages cannot be reached from here",
             f"it listens for {', '.join(serving)}; {seen.url}: {seen.text}",
             "run doctor in the daemon's pod, or name the configuration that the daemon runs with",
         )
@@ -64,7 +63,7 @@ def _ready(seen: DaemonFact) -> Finding:
             Level.PROBLEM,
             f"the daemon is not ready: {seen.text}",
             f"{seen.url}/readyz: status {seen.status}",
-            "mend what the checks registration and other-plugins name; the daemon's log says why a "
+            "fix what the checks registration and other-plugins report; the daemon's log says why a "
             "registration failed",
         )
     versions = {sample.labels.get("version", "") for sample in seen.values("numaplace_build_info")}
@@ -116,7 +115,7 @@ def _complaints(seen: DaemonFact) -> Iterator[Finding]:
             "the kubelet has refused PodResources calls of the daemon: its rate limit is shared by the "
             "whole node",
             f"{throttled:.0f} calls with RESOURCE_EXHAUSTED since the daemon's start",
-            "look for a client that asks too often (topology exporters, monitoring agents, CNI plugins)",
+            "find the client that calls too often (topology exporters, monitoring agents, CNI plugins)",
         )
     yield from _files(seen)
 
@@ -134,7 +133,7 @@ def _files(seen: DaemonFact) -> Iterator[Finding]:
     if allowed and opened > allowed * FILES_SHARE:
         yield Finding(
             Level.WARNING,
-            "the daemon has most of its files open",
+            "the daemon is near its limit of open files",
             f"{opened:.0f} of {allowed:.0f}",
             "raise its limit: LimitNOFILE= in its unit, or the container runtime's ulimits",
         )

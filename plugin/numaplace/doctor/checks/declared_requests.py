@@ -1,4 +1,4 @@
-"""Declared requests that no pod of this node can have: steering heeds them all the same."""
+"""Declared requests that are larger than this node: steering still takes them into account."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numaplace.model.quantity import quantity_text
 
 
 def too_large(requests: Sequence[Mapping[ResourceName, int]], capacity: Allocatable) -> Iterator[Finding]:
-    """Yield the requests that ask for more than the whole node has.
+    """Yield the requests for more than the whole node has.
 
-    CPUs and memory count where the kubelet hands them out by NUMA node: elsewhere it shows none.
+    CPUs and memory are checked where the kubelet allocates them by NUMA node: elsewhere it reports none.
     """
     has = _capacity_of(capacity)
     for number, request in enumerate(requests):

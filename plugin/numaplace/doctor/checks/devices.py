@@ -29,12 +29,12 @@ _ADVICE = (
     ),
     (
         r"bound to (\S+) without a userspace I/O device",
-        "load the driver {0} anew; vfio-pci is the better choice",
+        "reload the driver {0}; vfio-pci is the better choice",
     ),
     (r"the driver shows no UUID yet.*", "start nvidia-persistenced, or run nvidia-smi once"),
     (
         r"the driver does not list it.*",
-        "look at dmesg for errors of the NVIDIA driver (NVRM); in a container mount the "
+        "check dmesg for errors of the NVIDIA driver (NVRM); in a container mount the "
         "host's /proc/driver and set host.procfs",
     ),
     (r"excluded in the driver.*", "if it is not excluded on purpose, remove it from NVreg_ExcludedGpus"),
@@ -44,7 +44,7 @@ _ADVICE = (
     ),
     (
         r"its driver shows no DRM node yet",
-        "look at dmesg for errors of the GPU's driver; in a container mount the host's /sys",
+        "check dmesg for errors of the GPU's driver; in a container mount the host's /sys",
     ),
     (
         r"a PF with (\d+) VFs: it is not offered itself",
@@ -52,16 +52,15 @@ _ADVICE = (
     ),
     (r"rdma: it has no RDMA device", "load the RDMA driver (irdma, mlx5_ib), or leave rdma: true out"),
 )
-"""Reasons of the sources that hint at something to mend, and what to do; others are the selectors' choice."""
+"""Reasons of the sources that hint at a fault, and what to do; other reasons are the selectors' choice."""
 
 
 def devices(facts: Facts) -> Iterator[Finding]:
-    """Yield what keeps devices from being offered."""
     for resource, fact in facts.scans.items():
         if fact.scan.failed:
             yield Finding(
                 Level.PROBLEM,
-                f"{resource}: its devices cannot be looked for",
+                f"{resource}: its devices cannot be scanned",
                 "; ".join(fact.scan.warnings),
                 "in a container mount the host's /sys and set host.sysfs; a file of declared devices "
                 "has to be valid",
@@ -78,12 +77,12 @@ def _found(resource: ResourceName, fact: ScanFact) -> Iterator[Finding]:
     placeless = tuple(f"{device.id}: NUMA node " for device in scan.devices if not device.nodes)
     for warning in scan.warnings:
         if warning.startswith(placeless):
-            continue  # the check numa has them together
+            continue  # the check numa reports them
         yield Finding(
             Level.WARNING,
             f"{resource}: {warning}",
-            "a look at the host, as the daemon does it",
-            "correct the configuration or the host; the message names what was looked for",
+            "scanned the host as the daemon does",
+            "correct the configuration or the host; the message names what was not found",
         )
     if scan.devices:
         yield Finding(Level.OK, f"{resource}: {counted(len(scan.devices), 'device')} found")
@@ -143,14 +142,13 @@ def _unhealthy(facts: Facts, resource: ResourceName, fact: ScanFact) -> Iterator
             f"{resource}: the kubelet does not count {counted(len(missing), 'device')} as allocatable that "
             f"{'is' if len(missing) == 1 else 'are'} there",
             listed(missing),
-            "numaplace believes a change after some looks: run doctor again in a minute; if it stays, "
-            "look for "
-            '"devices changed" and "device scan" in the daemon\'s log',
+            "numaplace publishes a change when several scans agree: run doctor again in a minute; if it "
+            'persists, search for "devices changed" and "device scan" in the log of the daemon',
         )
 
 
 def allocatable_ids(facts: Facts, resource: ResourceName) -> set[DeviceId]:
-    """Return the ids that the kubelet counts as allocatable; empty when it does not tell."""
+    """Return the ids that the kubelet reports as allocatable; empty when it does not answer."""
     capacity = facts.pod_resources.capacity
     return ids_by_resource(() if capacity is None else capacity.devices).get(resource, set())
 

@@ -17,7 +17,6 @@ _STATIC_MEMORY = "Static"
 
 
 def kubelet_config(facts: Facts) -> Iterator[Finding]:
-    """Yield who decides under this configuration, and what is wrong with it."""
     settings = facts.kubelet.settings
     if settings is None:
         yield _unseen(facts)
@@ -26,11 +25,11 @@ def kubelet_config(facts: Facts) -> Iterator[Finding]:
     if facts.kubelet.changed:
         yield Finding(
             Level.WARNING,
-            f"{facts.kubelet.changed} was changed after the kubelet's start: the kubelet that runs has read "
+            f"{facts.kubelet.changed} was changed after the kubelet's start: the running kubelet has read "
             "something else",
             "the file is newer than the kubelet's socket, or was replaced under the mount that shows it here",
-            "restart the kubelet, and then the pod that the file is mounted in; until then steering does not "
-            "go by the file",
+            "restart the kubelet, and then the pod that the file is mounted in; until then steering "
+            "ignores the file",
         )
     yield from _refused(facts, settings)
     yield from _disagrees(facts, settings)
@@ -39,17 +38,17 @@ def kubelet_config(facts: Facts) -> Iterator[Finding]:
 
 
 def _unseen(facts: Facts) -> Finding:
-    kubelet, told = facts.kubelet, facts.daemon.steering if facts.daemon else None
-    if told is not None and told.policy and not kubelet.refused:
-        detail = f"as the daemon knows it ({told.source}); from here, {kubelet.problem}"
-        return Finding(Level.OK, _decides(told.policy, told.scope), detail)
+    kubelet, page = facts.kubelet, facts.daemon.steering if facts.daemon else None
+    if page is not None and page.policy and not kubelet.refused:
+        detail = f"as the daemon knows it ({page.source}); from here, {kubelet.problem}"
+        return Finding(Level.OK, _decides(page.policy, page.scope), detail)
     if kubelet.refused:
         return Finding(
             Level.PROBLEM,
-            "the kubelet's configuration cannot be understood",
+            "the kubelet's configuration cannot be parsed",
             kubelet.problem,
             "name the kubelet's own configuration (kind: KubeletConfiguration) with --kubelet-config, "
-            "or mend it",
+            "or fix it",
         )
     return Finding(
         Level.UNKNOWN,
@@ -69,7 +68,7 @@ def _who_decides(facts: Facts, settings: KubeletSettings) -> Finding:
     if settings.policy not in tuple(PolicyName):
         return Finding(
             Level.PROBLEM,
-            f"{settings.policy!r} is no Topology Manager policy: the kubelet does not start with it",
+            f"{settings.policy!r} is not a Topology Manager policy: the kubelet does not start with it",
             detail,
             f"set topologyManagerPolicy to one of {', '.join(PolicyName)}",
         )
@@ -89,7 +88,7 @@ def _decides(policy: str, scope: str) -> str:
 
 
 def _refused(facts: Facts, settings: KubeletSettings) -> Iterator[Finding]:
-    """Yield what a kubelet does not start with; one that runs has other settings than these."""
+    """Yield what a kubelet does not start with; a running kubelet has other settings."""
     runs = facts.kubelet_socket.listening
     gates = settings.gates
     try:
@@ -107,7 +106,7 @@ def _refused(facts: Facts, settings: KubeletSettings) -> Iterator[Finding]:
     if NUMA_ALLOCATION_STRATEGY in settings.options:
         yield Finding(
             Level.WARNING,
-            f"the kubelet is told to follow a strategy itself ({NUMA_ALLOCATION_STRATEGY})",
+            f"the kubelet is configured to follow a strategy itself ({NUMA_ALLOCATION_STRATEGY})",
             "KEP-6007; no released kubelet has the option, and one that does not know it does not start",
             "remove the option, or leave the choice of NUMA nodes to such a kubelet",
         )
@@ -144,13 +143,13 @@ def _not_started(why: str, *, runs: bool, advice: str) -> Finding:
     return Finding(
         Level.PROBLEM,
         f"the kubelet does not start with this: {why}",
-        "and nobody listens at its socket",
+        "and nothing listens on its socket",
         advice,
     )
 
 
 def _disagrees(facts: Facts, settings: KubeletSettings) -> Iterator[Finding]:
-    """Yield where PodResources contradicts: it shows CPUs and memory under the static policies only."""
+    """Yield contradictions with PodResources, which shows CPUs and memory under the static policies only."""
     capacity = facts.pod_resources.capacity
     if capacity is None:
         return

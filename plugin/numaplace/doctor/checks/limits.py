@@ -1,4 +1,4 @@
-"""The system's limits that bite a daemon which watches files and serves sockets."""
+"""System limits that matter to a daemon which watches files and serves sockets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ _SYSCTL = (
 
 
 def limits(facts: Facts) -> Iterator[Finding]:
-    """Yield what is, or will soon be, short."""
     seen = facts.limits
     shown = (
         f"fs.inotify.max_user_instances is {_shown(seen.inotify_instances)}, "
@@ -26,14 +25,14 @@ def limits(facts: Facts) -> Iterator[Finding]:
     if seen.inotify_error:
         yield Finding(
             Level.WARNING,
-            "no inotify instance is left: sockets and devices are only looked at on an interval",
+            "no inotify instance is left: sockets and devices are only polled",
             f"{seen.inotify_error}; {shown}",
             _SYSCTL,
         )
     elif seen.inotify_instances is None or seen.inotify_watches is None:
         yield Finding(
             Level.UNKNOWN,
-            "the inotify limits cannot be seen; an instance can be had now",
+            "the inotify limits cannot be read; an instance can be created",
             "there is no sys/fs/inotify in procfs",
         )
     elif seen.inotify_instances < LEAST_INSTANCES or seen.inotify_watches < LEAST_WATCHES:
@@ -48,7 +47,7 @@ def limits(facts: Facts) -> Iterator[Finding]:
     if seen.open_files is not None and seen.open_files < LEAST_OPEN_FILES:
         yield Finding(
             Level.WARNING,
-            "few files may be open at once",
+            "the limit of open files is low",
             f"the soft limit of this process is {seen.open_files}; the daemon's may differ",
             f"give the daemon at least {LEAST_OPEN_FILES}: LimitNOFILE= in its unit, or the container "
             "runtime's ulimits",

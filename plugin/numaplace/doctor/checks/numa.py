@@ -14,7 +14,6 @@ from numaplace.model.names import ResourceName
 
 
 def numa(facts: Facts) -> Iterator[Finding]:
-    """Yield what the firmware, or a setting, keeps from being known."""
     yield _nodes(facts)
     yield from _too_many(facts)
     for resource, fact in facts.scans.items():
@@ -29,9 +28,9 @@ def _nodes(facts: Facts) -> Finding:
     if not facts.numa_shown:
         return Finding(
             Level.WARNING,
-            "the kernel shows no NUMA nodes: the machine counts as one",
+            "the kernel shows no NUMA nodes: the machine counts as one NUMA node",
             f"{sysfs}/devices/system/node has none",
-            "in a container mount the host's /sys and set host.sysfs; on the host look for numa=off on "
+            "in a container mount the host's /sys and set host.sysfs; on the host check for numa=off on "
             "the kernel's command line, and for node interleaving in the firmware",
         )
     shown = counted(len(topology.nodes), "NUMA node")
@@ -79,7 +78,6 @@ def _too_many(facts: Facts) -> Iterator[Finding]:
 
 
 def _without_node(facts: Facts, resource: ResourceName, devices: tuple[Device, ...]) -> Iterator[Finding]:
-    """Yield the devices without a NUMA node, by what sysfs says of them."""
     raw = facts.scans[resource].raw_numa
     groups: dict[str, list[str]] = {}
     for device in devices:
@@ -101,7 +99,7 @@ def _without_node(facts: Facts, resource: ResourceName, devices: tuple[Device, .
         else:
             detail = f"numa_node in sysfs is {text}; this machine has {known}"
             advice = (
-                "look for a NUMA node that is offline or numa=off; in a container, host.sysfs has to "
+                "check for a NUMA node that is offline or numa=off; in a container, host.sysfs has to "
                 "be the host's /sys"
             )
         yield Finding(
@@ -124,7 +122,7 @@ def _spread(facts: Facts, resource: ResourceName, devices: tuple[Device, ...]) -
             Level.WARNING,
             f"{resource}: all devices are on NUMA node {bearing[0]}: a strategy has nothing to choose",
             shown,
-            "if more cards are in the machine, look at the selectors and at the check devices; make "
+            "if more cards are in the machine, see the selectors and the check devices; make "
             "VFs on the PFs of the other NUMA nodes",
         )
     empty = [node for node, count in counts.items() if not count]

@@ -1,8 +1,8 @@
 """Whether another plugin serves a resource of ours: a resource name has one plugin.
 
-Evidence, strongest first: the kubelet counts devices as allocatable although no numaplace serves the
+Evidence, strongest first: the kubelet reports devices as allocatable although no numaplace serves the
 resource, or ones that our source does not see; a socket by the name that a known plugin gives it for the
-resource. Device ids alone prove nothing: VFs go by PCI address and NVIDIA's GPUs by UUID with every plugin.
+resource. Device ids alone prove nothing: every plugin names VFs by PCI address and NVIDIA's GPUs by UUID.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from numaplace.model.podresources import ids_by_resource
 _OURS = "numaplace-"
 _ADVICE = (
     "stop the other plugin on this node (remove its DaemonSet from it, or switch the operator's device "
-    "plugin off), or give numaplace another resource name; the kubelet asks one of the two, which one "
-    "may change"
+    "plugin off), or give numaplace another resource name; the kubelet calls only one of the "
+    "two, and which one may change"
 )
 
 
 def other_plugins(facts: Facts) -> Iterator[Finding]:
-    """Yield who else serves a resource of ours, and which plugins there are besides."""
     for resource in (one.name for one in facts.config.resources):
         ours = facts.folder.listeners(socket_prefix(resource))
         yield from _twice(resource, ours)
@@ -45,7 +44,7 @@ def _twice(resource: ResourceName, ours: Sequence[SocketFact]) -> Iterator[Findi
             f"{resource}: {len(ours)} sockets of numaplace have a listener: it may run twice on this node",
             ", ".join(one.path.name for one in ours),
             "stop one of them: a service and a DaemonSet, or two releases of the chart. For a moment "
-            "after a registration two sockets are as it should be: run doctor again",
+            "after a registration two sockets are normal: run doctor again",
         )
 
 
@@ -56,7 +55,7 @@ def _named_like(facts: Facts, resource: ResourceName) -> Iterator[Finding]:
             yield Finding(
                 Level.PROBLEM,
                 f"{resource}: another plugin seems to serve it: {owner}",
-                f"{_who(socket)} listens at {socket.path}, the name that this plugin uses",
+                f"{_who(socket)} listens on {socket.path}, the name that this plugin uses",
                 _ADVICE,
             )
 
@@ -90,8 +89,8 @@ def _by_devices(facts: Facts, resource: ResourceName, *, serving: bool) -> Itera
             Level.WARNING,
             f"{resource}: pods hold devices that are not found any more",
             listed(sorted(unseen)),
-            "numaplace keeps a device published while a pod has it; look for what removed it (VFs made "
-            "anew, a card that fell off the bus)",
+            "numaplace keeps a device published while a pod has it; find out what removed it (VFs that "
+            "were created again, a card that fell off the bus)",
         )
 
 
@@ -106,7 +105,7 @@ def _leftovers(facts: Facts) -> Iterator[Finding]:
     if dead:
         yield Finding(
             Level.OK,
-            "sockets of a numaplace that was killed are left; the next start removes them",
+            "sockets of a killed numaplace are left; the next start removes them",
             listed(dead),
         )
 
@@ -118,9 +117,9 @@ def _others(facts: Facts) -> Finding:
         if one.path.name != KUBELET_SOCKET and not one.path.name.startswith(_OURS)
     ]
     if not others:
-        return Finding(Level.OK, "no other plugin has a socket here", f"looked into {facts.folder.path}")
-    shown = (f"{one.path.name} ({_who(one) if one.listening else 'nobody listens'})" for one in others)
-    return Finding(Level.OK, f"sockets of other plugins: {listed(shown)}", f"looked into {facts.folder.path}")
+        return Finding(Level.OK, "no other plugin has a socket here", f"scanned {facts.folder.path}")
+    shown = (f"{one.path.name} ({_who(one) if one.listening else 'no listener'})" for one in others)
+    return Finding(Level.OK, f"sockets of other plugins: {listed(shown)}", f"scanned {facts.folder.path}")
 
 
 def _who(socket: SocketFact) -> str:

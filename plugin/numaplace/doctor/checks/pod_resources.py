@@ -1,4 +1,4 @@
-"""Whether numaplace can see who holds what: the kubelet's PodResources API."""
+"""Whether numaplace can read the allocation state: the kubelet's PodResources API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ANSWERS = {
     "RESOURCE_EXHAUSTED": (
         Level.WARNING,
         "the kubelet's limit of 100 PodResources calls per second is used up by some client of this node",
-        "look for a client that asks too often (topology exporters, monitoring agents, CNI plugins), "
+        "find the client that calls too often (topology exporters, monitoring agents, CNI plugins), "
         "and run doctor again; numaplace itself backs off",
     ),
     "UNIMPLEMENTED": (
@@ -26,19 +26,17 @@ _ANSWERS = {
     "DEADLINE_EXCEEDED": (
         Level.PROBLEM,
         "the kubelet accepts the connection and does not answer",
-        "look at the kubelet's log and load; until it answers, decisions rest on the last known state "
-        "or on none",
+        "check the kubelet's log and load; until it answers, decisions use the last known state, or none",
     ),
 }
 _OTHER = (
     Level.PROBLEM,
     "the call failed",
-    "look at the kubelet's log: journalctl -u kubelet",
+    "see the kubelet's log: journalctl -u kubelet",
 )
 
 
 def pod_resources(facts: Facts) -> Iterator[Finding]:
-    """Yield what keeps decisions from knowing the node's state."""
     seen = facts.pod_resources
     socket = seen.socket
     if socket.denied:
@@ -66,7 +64,7 @@ def _no_socket(facts: Facts) -> Finding:
     return Finding(
         Level.PROBLEM,
         "the PodResources API cannot be reached: placement would not know what is in use",
-        kinds.get(socket.kind, f"connecting to {socket.path}: {socket.error or 'it is no socket'}"),
+        kinds.get(socket.kind, f"connecting to {socket.path}: {socket.error or 'it is not a socket'}"),
         "start the kubelet; in a container mount the folder /var/lib/kubelet/pod-resources (not the "
         "socket file, which goes stale), or set kubelet.podResourcesSocket",
     )
@@ -97,5 +95,5 @@ def _get(call: CallFact, *, got: bool) -> Finding:
     return Finding(
         Level.OK,
         "Get is not served (the default before kubelet 1.34): numaplace uses List, so nothing is lost",
-        "the kubelet does not tell about a pod that it lists" if call.good else f"{call.code}: {call.text}",
+        "the kubelet does not return a pod that it lists" if call.good else f"{call.code}: {call.text}",
     )

@@ -15,17 +15,16 @@ _FOLDER_ADVICE = (
 
 
 def registration(facts: Facts) -> Iterator[Finding]:
-    """Yield what stands between numaplace and a Register call."""
     folder = facts.folder
     if folder.kind is PathKind.DENIED:
-        yield denied(facts, f"{folder.path} cannot be looked into")
+        yield denied(facts, f"{folder.path} cannot be read")
         return
     if folder.kind is not PathKind.DIRECTORY:
-        what = "does not exist" if folder.kind is PathKind.MISSING else "is no folder"
+        what = "does not exist" if folder.kind is PathKind.MISSING else "is not a folder"
         yield Finding(
             Level.PROBLEM,
             f"the kubelet's device-plugin folder {what}",
-            f"looked at {folder.path}",
+            f"examined {folder.path}",
             _FOLDER_ADVICE,
         )
         return
@@ -37,7 +36,7 @@ def _writable(facts: Facts, folder: FolderFact) -> Iterator[Finding]:
     if folder.read_only:
         yield Finding(
             Level.PROBLEM,
-            "the device-plugin folder is mounted read-only: no socket can be made in it",
+            "the device-plugin folder is mounted read-only: no socket can be created in it",
             f"the file system at {folder.path} is read-only",
             "mount it read-write (readOnly: false of that volumeMount)",
         )
@@ -53,14 +52,14 @@ def _socket(facts: Facts) -> Finding:
         return Finding(
             Level.PROBLEM,
             "there is no kubelet.sock: no kubelet uses this device-plugin folder",
-            f"looked at {socket.path}",
+            f"examined {socket.path}",
             "start the kubelet (systemctl status kubelet); if it runs, another folder is mounted or "
             "configured: kubelet.devicePluginDirectory has to be the kubelet's own",
         )
     if socket.kind is not PathKind.SOCKET:
         return Finding(
             Level.PROBLEM,
-            "kubelet.sock is no socket",
+            "kubelet.sock is not a socket",
             f"{socket.path} is a {socket.kind.value if socket.kind is PathKind.DIRECTORY else 'file'}",
             "a mount of the socket file made before the kubelet's start leaves an empty folder: stop "
             "what mounts it, remove it, mount the folder instead, and restart the kubelet",
@@ -68,8 +67,8 @@ def _socket(facts: Facts) -> Finding:
     if not socket.listening:
         return Finding(
             Level.PROBLEM,
-            "nobody listens at kubelet.sock: the kubelet is not running, or this is the socket of a "
-            "former one",
+            "nothing listens on kubelet.sock: the kubelet is not running, or this is the socket of a "
+            "previous one",
             f"connecting to {socket.path}: {socket.error}",
             "start the kubelet; in a container mount the folder, not the socket file, which goes stale "
             "when the kubelet restarts",
@@ -79,7 +78,7 @@ def _socket(facts: Facts) -> Finding:
 
 
 def denied(facts: Facts, what: str) -> Finding:
-    """Return the finding for a lack of permission: for root it is a problem, for others it proves nothing."""
+    """Return the finding for a lack of permission: a problem for root, unknown for others."""
     if facts.uid:
         return Finding(
             Level.UNKNOWN,
@@ -91,6 +90,6 @@ def denied(facts: Facts, what: str) -> Finding:
         Level.PROBLEM,
         f"{what}, although this is root",
         "permission denied for user id 0",
-        "SELinux or AppArmor stands in the way (ausearch -m avc): give the container a type that may "
+        "SELinux or AppArmor denies it (ausearch -m avc): give the container a type that may "
         "use the kubelet's sockets, such as container_device_plugin_t",
     )

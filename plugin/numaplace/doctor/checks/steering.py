@@ -23,31 +23,30 @@ _DECLARE = (
     "docs/steering.md"
 )
 _NOT_PREDICTED = (
-    "restart the kubelet if its configuration was changed; otherwise nothing is to be done: "
+    "restart the kubelet if its configuration was changed; otherwise nothing needs to be done: "
     "numaplace decides inside the NUMA nodes that the kubelet chooses"
 )
 LASTING = {
     Reason.POLICY_UNKNOWN: "set kubelet.configFile to the file that the kubelet runs with; in a container "
-    "also mount it, and restart the pod after the kubelet if it was changed. Or allow the daemon get of "
+    "also mount it, and restart the pod after the kubelet if it was changed. Or grant the daemon get on "
     "nodes/proxy",
-    Reason.STATE_UNKNOWN: "see the checks pod-resources and kubelet-config; if it stays, the daemon's log "
+    Reason.STATE_UNKNOWN: "see the checks pod-resources and kubelet-config; if it persists, the daemon's log "
     "says when it began",
-    Reason.NOTHING_STEERABLE: "name in steering.requests what this node's pods ask for of numaplace's "
+    Reason.NOTHING_STEERABLE: "name in steering.requests what this node's pods request of numaplace's "
     "resources",
     Reason.MIXED_STRATEGIES: "give the resources that pods ask for together one strategy",
-    Reason.SEVERAL_SIZES: "name in steering.requests only what really comes; or set steering.mode: always, "
-    "if spreading or packing matters more than room for large requests",
+    Reason.SEVERAL_SIZES: "name in steering.requests only requests that really occur; or set steering.mode: "
+    "always, if spreading or packing matters more than room for large requests",
     Reason.REQUESTS_UNKNOWN: f"{_DECLARE}. Without it the pods seen on the node count: under restricted "
     "and single-numa-node only while the daemon watches the API server",
     Reason.OTHERS_MAY_COME: _DECLARE,
     Reason.TOO_MANY: "name fewer requests in steering.requests",
     Reason.FAILED: "the daemon's log says what went wrong in steering; report what looks like a bug",
 }
-"""Reasons that do not pass with the next pod, and what to do about them. The others need nothing."""
+"""Reasons that persist until something is changed, and what to do. The others are temporary."""
 
 
 def steering(facts: Facts) -> Iterator[Finding]:
-    """Yield whether it can work, and what the daemon says that it does."""
     off = _off(facts)
     if off is not None:
         yield off
@@ -64,12 +63,11 @@ def steering(facts: Facts) -> Iterator[Finding]:
 
 
 def _but(seen: SteeringFact, reason: Reason) -> SteeringFact:
-    """Return the page without a reason that has been told."""
+    """Return the page without a reason that was reported already."""
     return replace(seen, refusals=tuple(one for one in seen.refusals if one[0] != reason))
 
 
 def _off(facts: Facts) -> Finding | None:
-    """Return why there is nothing to steer, if that is so."""
     strategies = {resource.strategy or facts.config.strategy for resource in facts.config.resources}
     settings = facts.kubelet.settings
     if facts.config.steering.mode is SteeringMode.OFF:
@@ -92,11 +90,11 @@ def _off(facts: Facts) -> Finding | None:
 
 
 def judged(facts: Facts) -> Finding | None:
-    """Return whether steering can work by what doctor sees; ``None`` if only the daemon can tell."""
+    """Return whether steering can work by what doctor sees; ``None`` if only the daemon knows."""
     settings = facts.kubelet.settings
-    told = facts.daemon is not None and facts.daemon.steering is not None
+    daemon_knows = facts.daemon is not None and facts.daemon.steering is not None
     if settings is None:
-        if told:
+        if daemon_knows:
             return None
         return Finding(
             Level.UNKNOWN,
@@ -105,7 +103,7 @@ def judged(facts: Facts) -> Finding | None:
             "see the check kubelet-config",
         )
     if facts.kubelet.changed:
-        return None if told else _changed(facts.kubelet.changed)
+        return None if daemon_knows else _changed(facts.kubelet.changed)
     calls = (facts.pod_resources.list, facts.pod_resources.allocatable)
     if not all(call is not None and call.good for call in calls):
         return Finding(
@@ -122,7 +120,7 @@ def judged(facts: Facts) -> Finding | None:
             f"read from {', '.join(facts.kubelet.sources)}",
             _NOT_PREDICTED,
         )
-    return _can_work(facts, settings, told=told)
+    return _can_work(facts, settings, daemon_knows=daemon_knows)
 
 
 def _changed(file: str) -> Finding:
@@ -145,9 +143,9 @@ def _problem(facts: Facts, settings: KubeletSettings) -> str:
     return node.problem
 
 
-def _can_work(facts: Facts, settings: KubeletSettings, *, told: bool) -> Finding:
+def _can_work(facts: Facts, settings: KubeletSettings, *, daemon_knows: bool) -> Finding:
     config = facts.config
-    if config.kubelet.config_file is None and not told:
+    if config.kubelet.config_file is None and not daemon_knows:
         without = config.cluster.enabled is ClusterMode.OFF
         return Finding(
             Level.WARNING,
@@ -160,16 +158,15 @@ def _can_work(facts: Facts, settings: KubeletSettings, *, told: bool) -> Finding
     return Finding(
         Level.OK,
         f"steering can work under policy {settings.policy}"
-        f"{'; of several sizes of requests only where it makes no difference to others' if several else ''}",
+        f"{'; with requests of several sizes only where other pods are not affected' if several else ''}",
         f"requests in steering.requests: {declared}",
     )
 
 
-_CONFIGZ = "the daemon may read the node's configz only where it may get nodes/proxy"
+_CONFIGZ = "the daemon can read the node's configz only with get on nodes/proxy"
 
 
 def reported(seen: SteeringFact) -> Iterator[Finding]:
-    """Yield what the daemon does now."""
     if seen.mode == SteeringMode.OFF:
         yield Finding(
             Level.WARNING,

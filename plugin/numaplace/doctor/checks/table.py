@@ -37,5 +37,4 @@ CHECKS: Mapping[str, Check] = {
 
 
 def examine(facts: Facts, checks: Mapping[str, Check] = CHECKS) -> tuple[Finding, ...]:
-    """Return the findings of all checks, in their order."""
     return tuple(replace(finding, check=name) for name, check in checks.items() for finding in check(facts))

@@ -1,4 +1,4 @@
-"""What is known of a node's kubelet, and the managers that steering makes of its settings.
+"""What is known about a node's kubelet, and the managers that steering builds from its settings.
 
 Steering predicts what the kubelet will do. What is not known for certain is left out here, with the reason:
 then nothing is withheld.
@@ -31,7 +31,7 @@ NOT_PREDICTED_GATES = (
     "InPlacePodVerticalScalingExclusiveCPUs",
     "InPlacePodVerticalScalingExclusiveMemory",
 )
-"""Feature gates, off by default, under which the managers do what their ports do not."""
+"""Feature gates, off by default, under which the kubelet's managers differ from our reimplementation."""
 
 MOST_NUMA_NODES = 10
 """The managers go through all sets of NUMA nodes: with each node the work doubles, and it is done while the
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 class KnownKubelet:
     """The kubelet's settings and where they are from; ``None`` with the ``problem``, a clause.
 
-    ``passing`` says that the problem may be over when it is asked again: a server that did not answer.
+    ``passing``: the problem may be temporary, such as a server that did not answer.
     """
 
     settings: KubeletSettings | None = None
@@ -104,9 +104,9 @@ def _policy(settings: KubeletSettings, topology: NumaTopology) -> tuple[PolicyNa
     if policy != PolicyName.NONE:
         _check_number(topology)
     for gate in NOT_PREDICTED_GATES:
-        # Alpha gates, and beta gates that are off by default: a group switches them on all the same.
+        # Alpha gates, and beta gates that are off by default: ``AllAlpha`` and ``AllBeta`` switch them on.
         if settings.alpha(gate) or settings.gates.get(gate, settings.gates.get("AllBeta", False)):
-            raise InputError(f"what the kubelet does with the feature gate {gate} is not predicted")
+            raise InputError(f"the effect of the feature gate {gate} is not predicted")
     options = parse_options(
         settings.options,
         alpha=settings.alpha("TopologyManagerPolicyAlphaOptions"),
@@ -136,7 +136,7 @@ def _cpu(
     _check_cpus(settings, allocatable, topology, cpu_topology)
     policy = cpu_policy_from(allocatable, cpu_topology, options=options, static=True)
     if policy is None:
-        raise InputError("the CPUs that the kubelet reserves cannot be told")
+        raise InputError("the CPUs that the kubelet reserves cannot be determined")
     return policy
 
 
@@ -153,7 +153,7 @@ def _cpu_options(settings: KubeletSettings, cpu_topology: CpuTopology) -> CpuPol
 def _check_cpus(
     settings: KubeletSettings, allocatable: Allocatable, topology: NumaTopology, cpu_topology: CpuTopology
 ) -> None:
-    """Refuse CPUs that are not those of the running kubelet: its start, or its file, was another one."""
+    """Refuse CPUs that do not match the running kubelet: it has read another configuration."""
     if not allocatable.cpus <= cpu_topology.cpus:
         unknown = ranges(allocatable.cpus - cpu_topology.cpus)
         raise InputError(f"the kubelet reports CPUs that are not online: {unknown}")
@@ -185,7 +185,7 @@ def _memory(settings: KubeletSettings, allocatable: Allocatable, topology: NumaT
 def _check_number(topology: NumaTopology) -> None:
     if len(topology.nodes) > MOST_NUMA_NODES:
         raise InputError(
-            f"{len(topology.nodes)} NUMA nodes are too many to predict: it is done up to {MOST_NUMA_NODES}"
+            f"{len(topology.nodes)} NUMA nodes are too many to predict: the limit is {MOST_NUMA_NODES}"
         )
 
 

@@ -75,8 +75,8 @@ class KubeletSettings:
 class KubeletFact:
     """The kubelet's settings and where they were read; None with the ``problem``, a phrase, if they were not.
 
-    ``refused`` says that the file is there and is no KubeletConfiguration. ``changed`` is a source that was
-    changed after the kubelet's start: what runs has read something else.
+    ``refused``: the file exists and is not a KubeletConfiguration. ``changed`` is a source that was changed
+    after the kubelet's start: the running kubelet has read something else.
     """
 
     settings: KubeletSettings | None = None
@@ -87,7 +87,7 @@ class KubeletFact:
 
 
 class _RefusedError(Exception):
-    """A file is there and is no KubeletConfiguration; the text is a phrase with its name."""
+    """A file is there and is not a KubeletConfiguration; the text is a phrase with its name."""
 
 
 def look_at_kubelet(
@@ -100,7 +100,7 @@ def look_at_kubelet(
 ) -> KubeletFact:
     """Return the settings in effect, as far as files and ``procfs`` (of the host, or not) show them.
 
-    ``socket`` is the one that the kubelet makes when it starts: older sources are those that it has read.
+    ``socket`` is created when the kubelet starts: sources older than it are those that were read.
     """
     fact = _look(file, folder, procfs=procfs, usual_file=usual_file)
     return fact if socket is None else replace(fact, changed=_changed_since(socket, fact.sources))
@@ -139,8 +139,8 @@ def _look(file: Path | None, folder: Path | None, *, procfs: Path, usual_file: P
 def _changed_since(socket: Path, sources: Sequence[str]) -> str:
     """Return a file that is newer than the socket, which the kubelet makes when it starts; empty for none.
 
-    A file that is mounted into a container stays the old one when the node's is replaced: it has no name
-    then.
+    A file that is mounted into a container stays the old one when the node's is replaced: its link count
+    is 0 then.
     """
     started = _modified_at(socket)
     changed = (
@@ -166,7 +166,7 @@ def _modified_at(path: Path) -> int | None:
 
 
 def settings_of(document: Mapping[str, Any]) -> KubeletSettings:
-    """Return the settings of a KubeletConfiguration; never refuses, what is odd reads as not given."""
+    """Return the settings of a KubeletConfiguration; never fails, an invalid value reads as not given."""
     gates = {name: str(value).lower() in ("true", "1", "t") for name, value in _map(document, "featureGates")}
     reserved_cpus = _text(document, "reservedSystemCPUs")
     cpu = [
@@ -190,7 +190,6 @@ def settings_of(document: Mapping[str, Any]) -> KubeletSettings:
 
 
 def _load(path: Path) -> dict[str, Any] | None:
-    """Return the file's mapping; None when it cannot be read."""
     try:
         with path.open("rb") as stream:
             parsed = load_plain(stream.read(_MAX_FILE_BYTES))
@@ -199,7 +198,7 @@ def _load(path: Path) -> dict[str, Any] | None:
     except ValueError as error:
         raise _RefusedError(f"{path} is not YAML: {error}") from error
     if not isinstance(parsed, dict) or parsed.get("kind") != "KubeletConfiguration":
-        raise _RefusedError(f"{path} is no KubeletConfiguration")
+        raise _RefusedError(f"{path} is not a KubeletConfiguration")
     return parsed
 
 
@@ -218,7 +217,7 @@ def _merged(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _running_kubelet(procfs: Path, file: Path | None) -> tuple[Path | None, dict[str, str]]:
-    """Return the kubelet's folder in procfs and its flags; nothing when its process cannot be seen."""
+    """Return the kubelet's folder in procfs and its flags; nothing when its process is not visible."""
     for name in sorted((name for name in names_in(procfs) if name.isdigit()), key=int):
         if read_text(procfs / name / "comm") == "kubelet":
             flags = _flags(read_text(procfs / name / "cmdline"))

@@ -1,7 +1,7 @@
 """One pod's admission: containers in order, for each its devices, then its CPUs, then its memory.
 
-Ports of kubelet v1.37.2 ``pkg/kubelet/cm/topologymanager/scope.go`` (``admitPolicyNone`` and
-``allocateAlignedResources``) and of the calls in ``devicemanager/manager.go``
+Reimplements kubelet v1.37.2 ``pkg/kubelet/cm/topologymanager/scope.go`` (``admitPolicyNone`` and
+``allocateAlignedResources``) and the calls in ``devicemanager/manager.go``
 (``callGetPreferredAllocationIfAvailable`` and the Allocate call of ``allocateContainerResources``).
 """
 
@@ -104,7 +104,7 @@ class Admitter:
                     reply = await self._make(step, container=container)
                 except PeerError as failure:
                     if failure.code == _NO_RESPONSE:
-                        # The kubelet leaves the devices marked as in use here, so the steps must not tidy up.
+                        # The kubelet leaves the devices marked as in use here: the steps must not clean up.
                         steps.close()
                         raise
                     step = steps.throw(failure)
@@ -225,7 +225,6 @@ def _now() -> float:
 
 
 def edits_of(response: pb.ContainerAllocateResponse) -> ContainerEdits:
-    """Return an Allocate response as a value."""
     return ContainerEdits(
         env=dict(response.envs),
         device_nodes=tuple(

@@ -1,6 +1,6 @@
-"""A kubelet with a Topology Manager: exclusive CPUs and memory by the ports of its managers.
+"""A kubelet with a Topology Manager: exclusive CPUs and memory by the reimplemented managers.
 
-Used where the emulated node names a policy; then the affinity of a container is worked out from everybody's
+Used where the emulated node names a policy; then the affinity of a container is computed from all managers'
 hints, and a pod may be refused for it. A container that asks for CPUs or memory belongs to a Guaranteed pod.
 """
 
@@ -31,7 +31,7 @@ from numaplace.model.names import CPU, MEMORY, ResourceName
 from numaplace.model.podresources import MemoryBlock
 
 ALIGNING = frozenset(PolicyName) - {PolicyName.NONE}
-"""The policies under which hints are asked for."""
+"""The policies that use hints."""
 
 
 class AlignedCompute:
@@ -57,15 +57,12 @@ class AlignedCompute:
         return self._memory_policy.allocatable()
 
     def cpus(self, pod: PodUid, container: str) -> frozenset[int]:
-        """Return the container's exclusive CPUs."""
         return self._cpu.state.cpus(pod, container) or frozenset()
 
     def memory(self, pod: PodUid, container: str) -> tuple[MemoryBlock, ...]:
-        """Return the container's memory blocks, one per type."""
         return self._memory.state.assigned.get((pod, container), ())
 
     def release_inactive(self, active: Collection[PodUid]) -> None:
-        """Free what pods hold that are not active any more."""
         for uid in self._pods.keys() - set(active):
             for container in self._pods.pop(uid).in_order:
                 self._cpu.remove(uid, container.name)

@@ -1,8 +1,8 @@
 """Exclusive CPUs and memory, simply: enough for a demo and for tests of what the API shows.
 
 CPUs are the lowest free ids, memory and hugepages come from the fewest and lowest NUMA nodes that hold all of
-both; inside the mask if one is given and it suffices. A pod's init containers lend theirs to the containers
-after them. The kubelet's topology-aware packing of cores and its rules on node groups are not modelled.
+both; inside the mask if one is given and it suffices. The containers of a pod reuse those of its init
+containers. The kubelet's topology-aware packing of cores and its rules on node groups are not modelled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Held:
 
 
 class Compute:
-    """Who has which exclusive CPUs and memory. Pure bookkeeping."""
+    """The exclusive CPUs and memory of each container."""
 
     def __init__(self, node: EmulatedNode) -> None:
         all_cpus = frozenset(node.topology.node_of_cpu())
@@ -56,17 +56,14 @@ class Compute:
         )
 
     def cpus(self, pod: PodUid, container: str) -> CpuIds:
-        """Return the container's exclusive CPUs."""
         held = self._held.get((pod, container))
         return held.cpus if held else frozenset()
 
     def memory(self, pod: PodUid, container: str) -> tuple[MemoryBlock, ...]:
-        """Return the container's memory blocks, one per type."""
         held = self._held.get((pod, container))
         return held.memory if held else ()
 
     def release_inactive(self, active: Collection[PodUid]) -> None:
-        """Free what pods hold that are not active any more."""
         self._held = {key: held for key, held in self._held.items() if key[0] in active}
 
     def allocate(
@@ -82,7 +79,7 @@ class Compute:
         self._held[pod, spec.name] = _Held(kind=kind, cpus=cpus, memory=blocks, taken_bytes=taken)
 
     def _others(self, pod: PodUid) -> Iterator[_Held]:
-        """Yield what counts as taken for the next container of ``pod``."""
+        """Yield what is taken for the next container of ``pod``."""
         for (holder, _), held in self._held.items():
             if holder != pod or held.kind is not ContainerKind.INIT:
                 yield held
@@ -125,7 +122,7 @@ def _first_with(
     *,
     affinity: int | None,
 ) -> tuple[int, ...]:
-    """Return the fewest and lowest nodes with all that is wanted; all nodes together have it."""
+    """Return the fewest and lowest nodes that hold all of it; all nodes together do."""
     known = sorted({node for per_node in free.values() for node in per_node})
     inside = [node for node in known if affinity is None or affinity >> node & 1]
     for candidates in (inside, known):

@@ -49,7 +49,7 @@ from numaplace.model.names import DeviceId, PodKey, ResourceName
 class KubeletEmulator:
     """An async context manager: started on entry, stopped on exit.
 
-    ``root`` must be short (107 bytes for a socket path); ``seed`` decides whatever a kubelet leaves to Go's
+    ``root`` must be short (107 bytes for a socket path); ``seed`` decides what a kubelet leaves to Go's
     map order. ``faults`` may be replaced at any time. With ``ask_plugins`` off the kubelet chooses alone, as
     if no plugin offered GetPreferredAllocation. ``InputError`` if ``root`` is too long.
     """
@@ -69,7 +69,7 @@ class KubeletEmulator:
         self.device_plugins_dir = root / "device-plugins"
         self.pod_resources_socket = root / "pod-resources" / "kubelet.sock"
         self._order = MapOrder(seed)
-        # Lists come at any time: they must not shift what the admissions draw.
+        # Lists arrive at any time: they must not change the random numbers of admissions.
         self._node = Node(node, device_order=self._order, api_order=MapOrder(seed))
         self._limits = limits
         self._ask_plugins = ask_plugins
@@ -93,7 +93,7 @@ class KubeletEmulator:
         await self.stop()
 
     async def start(self) -> None:
-        """Serve on fresh sockets; whatever sockets lie in ``device-plugins`` are deleted first."""
+        """Serve on fresh sockets; sockets in ``device-plugins`` are deleted first."""
         if self._process is not None:
             raise NumaplaceError("the emulator runs already")
         self._stopping = asyncio.Event()
@@ -103,7 +103,7 @@ class KubeletEmulator:
         try:
             await asyncio.wait({process, waiting}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            # Who cancels a start does not call ``stop``.
+            # A caller that cancels a start does not call ``stop``.
             self._process = None
             process.cancel()
             await asyncio.wait({process})
@@ -115,7 +115,7 @@ class KubeletEmulator:
             await process
 
     async def stop(self) -> None:
-        """End the kubelet: streams, connections and sockets go, pods and allocations stay remembered."""
+        """End the kubelet: streams, connections and sockets are closed, pods and allocations are kept."""
         if self._process is None:
             return
         async with self._admissions:
@@ -204,18 +204,16 @@ class KubeletEmulator:
         self._node.end(_key(pod))
 
     async def remove(self, pod: PodSpec | PodKey) -> None:
-        """Delete a pod. Its devices come free when the kubelet next looks: at a List or an admission."""
+        """Delete a pod. Its devices are freed at the kubelet's next List or admission."""
         async with self._admissions:
             self._node.remove(_key(pod))
 
     @property
     def running(self) -> bool:
-        """Whether the emulator is started."""
         return self._plugins is not None
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The connected plugins."""
         return self._plugins.endpoints if self._plugins else ()
 
     @property

@@ -1,7 +1,8 @@
 """The emulated node's memory, and how the PodResources API shows it.
 
-Ports of kubelet v1.37.2 ``apis/podresources/server_v1.go`` (``List``, ``Get``, ``GetAllocatableResources``),
-``cm/container_manager.go`` (``containerDevicesFromResourceDeviceInstances``) and ``GetActivePods``.
+Reimplements kubelet v1.37.2 ``apis/podresources/server_v1.go`` (``List``, ``Get``,
+``GetAllocatableResources``), ``cm/container_manager.go`` (``containerDevicesFromResourceDeviceInstances``)
+and ``GetActivePods``.
 """
 
 from __future__ import annotations
@@ -57,27 +58,22 @@ class Node:
         self._pods[key].active = False
 
     def remove(self, key: PodKey) -> None:
-        """Forget a pod; ``KeyError`` if it is not known."""
         del self._pods[key]
 
     @property
     def active_keys(self) -> frozenset[PodKey]:
-        """The (namespace, name) of the active pods."""
         return frozenset(key for key, record in self._pods.items() if record.active)
 
     @property
     def active_uids(self) -> frozenset[PodUid]:
-        """The UIDs of the active pods."""
         return frozenset(record.uid for record in self._pods.values() if record.active)
 
     def release_inactive(self) -> None:
-        """Free what pods hold that are not active any more."""
         active = self.active_uids
         self.devices.release_inactive(active)
         self.compute.release_inactive(active)
 
     def record(self, key: PodKey) -> PodRecord | None:
-        """Return the pod of that name."""
         return self._pods.get(key)
 
     def publish(self, resource: ResourceName, devices: Iterable[deviceplugin_pb2.Device]) -> None:
@@ -124,7 +120,7 @@ class Node:
     def _allocatable_devices(self) -> Iterator[podresources_pb2.ContainerDevices]:
         for resource in self.devices.resources:
             for device in (self.devices.published(resource) or {}).values():
-                # The kubelet leaves out a device whose topology is there but names no node.
+                # The kubelet leaves out a device with a topology that names no node.
                 if device.healthy and device.id not in self._without_nodes.get(resource, ()):
                     yield from _device_entries(resource, device.id, device.nodes)
 

@@ -1,4 +1,4 @@
-"""The order in which Go walks maps and sets: any, but repeatable from a seed."""
+"""The order in which Go walks maps and sets: random, from a seed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ class MapOrder:
         self._random = random.Random(seed)  # noqa: S311 - a repeatable order, not a secret
 
     def ids(self, ids: Iterable[DeviceId]) -> Sequence[DeviceId]:
-        """Walk a set of device ids (a ``PickOrder``)."""
         # Python's own set order differs from process to process.
         return self.walk(sorted(ids))
 
     def walk(self, items: Iterable[T]) -> list[T]:
-        """Walk a map's items."""
         walked = list(items)
         self._random.shuffle(walked)
         return walked

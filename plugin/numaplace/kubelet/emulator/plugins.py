@@ -1,11 +1,11 @@
 """The kubelet's side of the device-plugin API: Registration server and one client per plugin.
 
 A plugin is known by (resource, socket path). The kubelet dials back and asks for the options while the plugin
-waits for Register's answer; then it keeps a ListAndWatch stream, and takes the plugin for gone when the
+waits for Register's answer; then it keeps a ListAndWatch stream, and considers the plugin gone when the
 stream ends. Several plugins of one resource may be connected at once (an update of the plugin): all of them
 publish, the last message counts, and the newest is the one that is called.
 
-Ports of kubelet v1.37.2 ``pkg/kubelet/cm/devicemanager``: ``plugin/v1beta1/{server,handler,client}.go``,
+Reimplements kubelet v1.37.2 ``pkg/kubelet/cm/devicemanager``: ``plugin/v1beta1/{server,handler,client}.go``,
 ``PluginConnected``, ``PluginDisconnected``, ``CleanupPluginDirectory``, ``endpoint.go``.
 """
 
@@ -127,7 +127,6 @@ class PluginServer(RegistrationServicer):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The connected plugins."""
         return tuple(
             Endpoint(
                 resource=client.resource,
@@ -140,7 +139,6 @@ class PluginServer(RegistrationServicer):
         )
 
     def stop(self) -> None:
-        """Drop all plugins, as the end of the kubelet's process does."""
         for stream in self._streams:
             stream.cancel()
 
@@ -155,7 +153,7 @@ class PluginServer(RegistrationServicer):
         try:
             client = await self._dial(resource, socket_path)
         except (PeerError, InputError) as error:
-            # The kubelet gives up all its clients of that path, one that still serves included.
+            # The kubelet drops all its clients of that path, including one that still serves.
             self._give_up(resource, socket_path)
             return str(error)
         self._clients.append(client)
@@ -181,14 +179,13 @@ class PluginServer(RegistrationServicer):
                 raise PeerError(f"a plugin is already connected at {socket_path}")  # noqa: TRY301
         except TimeoutError as error:
             await channel.close()
-            raise PeerError(f"nobody serves {socket_path}", code="UNAVAILABLE") from error
+            raise PeerError(f"nothing serves {socket_path}", code="UNAVAILABLE") from error
         except BaseException:
             await channel.close()
             raise
         return PluginClient(resource, socket_path, channel, options)
 
     async def _watch(self, client: PluginClient) -> None:
-        """Take the plugin's messages until its stream ends."""
         try:
             try:
                 async for message in client.stub.ListAndWatch(pb.Empty()):
@@ -197,7 +194,7 @@ class PluginServer(RegistrationServicer):
             except aio.AioRpcError:
                 pass
             if client not in self._clients:
-                # Given up by a refused registration at its socket: the kubelet overlooks its end, keeps its
+                # Dropped by a refused registration at its socket: the kubelet misses its end, keeps its
                 # devices healthy and the connection open, and refuses that socket until it is restarted.
                 await asyncio.Event().wait()
         finally:

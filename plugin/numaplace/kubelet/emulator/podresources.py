@@ -1,4 +1,4 @@
-"""The emulator's PodResources service: the node's replies, delayed, refused or limited as the faults say."""
+"""The emulator's PodResources service: the node's replies, delayed, refused or rate limited by the faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class TokenBucket:
         self._at = 0.0
 
     def allow(self, limit: RateLimit, *, now_seconds: float) -> bool:
-        """Take a token if there is one."""
         self._used = max(0.0, self._used - (now_seconds - self._at) * limit.per_second)
         self._at = now_seconds
         if self._used + 1 > limit.burst:

@@ -1,4 +1,4 @@
-"""What goes into the emulator (node, pods, faults) and what comes out of it (admissions, calls)."""
+"""The emulator's input (node, pods, faults) and output (admissions, calls)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from numaplace.model.podresources import MemoryBlock
 from numaplace.model.topology import NumaTopology
 
 UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
-"""The reason of a rejection, as in the pod's status, but for what the Topology Manager rejects."""
+"""The reason of a rejection, as in the pod's status, except those of the Topology Manager."""
 
 PodResourcesMethod = Literal["List", "Get", "GetAllocatableResources"]
 
 
 @dataclass(frozen=True, slots=True)
 class EmulatedNode:
-    """The machine. Amounts are by NUMA node id; ``reserved_cpus`` are allocatable to nobody.
+    """The machine. Amounts are by NUMA node id; ``reserved_cpus`` are not allocatable.
 
     ``static_cpus`` and ``static_memory`` stand for the kubelet's CPU manager policy ``static`` and memory
     manager policy ``Static``; without them the API shows no CPUs and no memory. With a ``topology_policy``
-    the Topology Manager decides on affinities; without, whoever admits a pod does.
+    the Topology Manager decides on affinities; without, the caller of ``admit`` does.
     """
 
     topology: NumaTopology
@@ -66,7 +66,6 @@ class PodSpec:
 
     @property
     def key(self) -> PodKey:
-        """(namespace, name)."""
         return (self.namespace, self.name)
 
     @property
@@ -88,7 +87,7 @@ class RateLimit:
 
 
 KUBELET_RATE_LIMIT = RateLimit(per_second=100, burst=10)
-"""What every released kubelet applies. The emulator does not by default, so that runs can be repeated."""
+"""The limit of every released kubelet. Off by default in the emulator, so that runs can be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Faults:
 class Limits:
     """How long the emulator waits for a plugin: for its socket at Register, and for the answer to a call.
 
-    The kubelet, too, dials for 10 s, but waits for answers for ever; a test must not.
+    The kubelet also dials for 10 s, but waits for answers without a limit; a test must not.
     """
 
     dial_seconds: float = 10.0
@@ -146,7 +145,7 @@ class Admission:
 
     ``containers`` holds the sorted device ids by container and resource, ``edits`` the Allocate responses.
     Init containers are included. ``reason`` and ``message`` are empty if the pod was admitted; a rejected
-    pod shows what its containers had got by then.
+    pod shows what its containers had received by then.
     """
 
     admitted: bool

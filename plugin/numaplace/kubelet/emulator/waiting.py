@@ -1,4 +1,4 @@
-"""Waiting for the emulator to get into a state."""
+"""Waits until the emulator is in a state."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from collections.abc import Callable
 
 
 class Changes:
-    """Wakes whoever waits for a condition each time that something may have changed."""
+    """Wakes those that wait for a condition each time that something may have changed."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def notify(self) -> None:
-        """Let the waiting look again."""
         self._event.set()
         self._event = asyncio.Event()
 
     async def wait_for(
         self, condition: Callable[[], bool], *, timeout_seconds: float, describe: Callable[[], str]
     ) -> None:
-        """Return when the condition holds; ``TimeoutError`` with the description when it does not in time."""
+        """Return when the condition holds; ``TimeoutError`` with the description if it does not in time."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 while not condition():

@@ -1,1 +1,1 @@
-"""Port of the kubelet's CPU manager (v1.37.2 ``pkg/kubelet/cm/cpumanager``): hints and exclusive CPUs."""
+"""Reimplements the kubelet's CPU manager (v1.37.2 ``cm/cpumanager``): hints and exclusive CPUs."""

@@ -3,11 +3,11 @@
 Elements are always sorted by (free CPUs in them, id): the fullest that still has something first. Levels are
 walked from the outermost in, and an element that lies in several outer ones appears once in each, as in the
 kubelet. That matters on machines whose sockets and NUMA nodes cross: the kubelet then counts the element
-again when it is met again, and so does this port.
+again when it is met again, and so does this code.
 
 A socket or core counts as free if it has as many free CPUs as the average one has CPUs, and is then taken
 whole. Where cores or sockets are unequal (hybrid processors, CPUs offline) the kubelet so gives CPUs away
-that were not offered, even another container's; so does this port.
+that were not offered, even another container's; so does this code.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ class Accumulator:
 
     @property
     def satisfied(self) -> bool:
-        """Whether nothing is needed any more."""
         return self.needed < 1
 
     @property
     def failed(self) -> bool:
-        """Whether more is needed than is free."""
         return self.needed > self.free.bit_count()
 
     def take(self, bits: int) -> None:

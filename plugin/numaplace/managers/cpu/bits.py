@@ -16,7 +16,6 @@ def bits_of(cpus: Iterable[int]) -> int:
 
 
 def ascending(bits: int) -> Iterator[int]:
-    """Yield the CPU ids, lowest first."""
     while bits:
         low = bits & -bits
         yield low.bit_length() - 1
@@ -24,7 +23,6 @@ def ascending(bits: int) -> Iterator[int]:
 
 
 def cpus_of(bits: int) -> frozenset[int]:
-    """Return the CPU ids as a set."""
     return frozenset(ascending(bits))
 
 

@@ -1,8 +1,9 @@
 """Which CPUs a container gets: distributed over NUMA nodes (KEP-2902, ``distribute-cpus-across-numa``).
 
-Port of kubelet ``takeByTopologyNUMADistributed``: sets of NUMA nodes are tried by rising width; the first
-width at which the CPUs can be split evenly wins, and of its sets the one that leaves the node's NUMA nodes
-most evenly filled. CPUs go out in groups of ``group``, which is a core's worth with ``full-pcpus-only``.
+Reimplements kubelet ``takeByTopologyNUMADistributed``: sets of NUMA nodes are tried by rising width; the
+first width at which the CPUs can be split evenly wins, and of its sets the one that leaves the node's NUMA
+nodes most evenly filled. CPUs go out in groups of ``group``, which is a core's worth with
+``full-pcpus-only``.
 
 Two faults of upstream decide CPUs and are reproduced:
 
@@ -32,7 +33,7 @@ from numaplace.managers.cpu.topology import CpuTopology
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What is asked, and the NUMA nodes in the order of the walk with their free CPUs (bits)."""
+    """The request, and the NUMA nodes in the order of the walk with their free CPUs (bits)."""
 
     wanted: int
     group: int
@@ -91,8 +92,8 @@ def take_by_topology_distributed(
 ) -> int:
     """Take ``wanted`` of the ``available`` CPUs (bits), evenly from as few NUMA nodes as can give them so.
 
-    A number that is no multiple of ``group``, and one that no set of NUMA nodes can split, is taken packed.
-    Raises ``AllocationError`` with a reason of ``CpuRefusal``.
+    A number that is not a multiple of ``group``, and one that no set of NUMA nodes can split, is taken
+    packed. Raises ``AllocationError`` with a reason of ``CpuRefusal``.
     """
     if wanted % group:
         return take_by_topology_packed(topology, available, wanted=wanted, spread=spread)

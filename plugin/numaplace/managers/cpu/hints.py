@@ -48,7 +48,7 @@ def cpu_hints(
 def _fewest_sockets(topology: CpuTopology, narrowest: int) -> int | None:
     """Return how many sockets ``narrowest`` NUMA nodes need; None where sockets hold no NUMA nodes.
 
-    Port of ``isHintSocketAligned``.
+    Reimplements ``isHintSocketAligned``.
     """
     per_socket = topology.num_numa // topology.num_sockets if topology.num_sockets else 0
     return (narrowest + per_socket - 1) // per_socket if per_socket else None

@@ -113,14 +113,14 @@ def check_cpu_options(
 ) -> None:
     """Refuse options that the machine or the Topology Manager's policy cannot follow.
 
-    Port of ``ValidateStaticPolicyOptions``; raises ``OptionError``.
+    Reimplements ``ValidateStaticPolicyOptions``; raises ``OptionError``.
     """
     if not options.align_by_socket:
         return
     if topology_manager_policy == PolicyName.SINGLE_NUMA_NODE:
         raise OptionError(
-            f"CPU Manager policy option {ALIGN_BY_SOCKET!r} does not go with the Topology Manager policy "
-            f"{topology_manager_policy!r} (allowed: none, best-effort, restricted)"
+            f"CPU Manager policy option {ALIGN_BY_SOCKET!r} cannot be combined with the Topology "
+            f"Manager policy {topology_manager_policy!r} (allowed: none, best-effort, restricted)"
         )
     if topology.num_sockets > topology.num_numa:
         raise OptionError(

@@ -18,55 +18,45 @@ from numaplace.managers.pod import Container, Pod
 
 
 class CpuPolicy(Protocol):
-    """What a policy decides. Values in, values out: a refused ``allocate`` leaves no trace."""
+    """A policy. Pure: a refused ``allocate`` changes no state."""
 
     @property
     def allocatable(self) -> frozenset[int]:
         """The CPUs that can be given away exclusively."""
 
-    def initial_state(self) -> CpuState:
-        """Return the state of a node without pods."""
+    def initial_state(self) -> CpuState: ...
 
-    def container_hints(self, state: CpuState, pod: Pod, container: Container) -> CpuHints:
-        """Return the container's hints."""
+    def container_hints(self, state: CpuState, pod: Pod, container: Container) -> CpuHints: ...
 
-    def pod_hints(self, state: CpuState, pod: Pod) -> CpuHints:
-        """Return the hints for all the pod's containers together."""
+    def pod_hints(self, state: CpuState, pod: Pod) -> CpuHints: ...
 
     def allocate(self, state: CpuState, pod: Pod, container: Container, affinity: Hint) -> CpuState:
         """Return the state in which the container has its CPUs; raises ``AllocationError``."""
 
-    def remove(self, state: CpuState, pod: PodUid, container: str) -> CpuState:
-        """Return the state after the container's end."""
+    def remove(self, state: CpuState, pod: PodUid, container: str) -> CpuState: ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoneCpuPolicy:
-    """Give nobody exclusive CPUs and prefer nothing."""
+    """No exclusive CPUs and no preference."""
 
     @property
     def allocatable(self) -> frozenset[int]:
-        """No CPU."""
         return frozenset()
 
     def initial_state(self) -> CpuState:
-        """Return the empty state: the policy does not use it."""
         return CpuState()
 
     def container_hints(self, state: CpuState, pod: Pod, container: Container) -> CpuHints:
-        """Return no preference."""
         return NO_PREFERENCE
 
     def pod_hints(self, state: CpuState, pod: Pod) -> CpuHints:
-        """Return no preference."""
         return NO_PREFERENCE
 
     def allocate(self, state: CpuState, pod: Pod, container: Container, affinity: Hint) -> CpuState:
-        """Return the same state."""
         return state
 
     def remove(self, state: CpuState, pod: PodUid, container: str) -> CpuState:
-        """Return the same state."""
         return state
 
 

@@ -23,14 +23,12 @@ class CpuRefusal(StrEnum):
 
 
 def too_few(wanted: int, available: int) -> AllocationError:
-    """Return the error for more CPUs asked than available."""
     return AllocationError(
         f"{wanted} CPUs are needed, {available} are available", reason=CpuRefusal.TOO_FEW_CPUS
     )
 
 
 def endless(remainder: int) -> AllocationError:
-    """Return the error for a distribution that the kubelet would never finish."""
     return AllocationError(
         f"the kubelet would never finish distributing CPUs: {remainder} are left, no NUMA node takes them",
         reason=CpuRefusal.ENDLESS,

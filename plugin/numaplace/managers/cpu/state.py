@@ -1,4 +1,4 @@
-"""What the CPU manager knows: the shared pool, and who has which CPUs exclusively."""
+"""The CPU manager's state: the shared pool, and each container's exclusive CPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CpuState:
 
     ``default_bits`` is the shared pool: all CPUs that no container has exclusively (under
     ``strict-cpu-reservation`` without the reserved ones). ``reuse_bits`` are the CPUs that ``reuse_pod``'s
-    init containers leave to the pod's later containers; the kubelet remembers them for the pod that it
+    init containers leave to the pod's later containers; the kubelet keeps them for the pod that it
     placed last, and not across its own restart.
     """
 
@@ -39,7 +39,6 @@ class CpuState:
 
     @property
     def assigned(self) -> Mapping[ContainerKey, frozenset[int]]:
-        """The exclusive CPUs of each container that has some."""
         return {key: cpus_of(bits) for key, bits in self.assigned_bits.items()}
 
     def cpus(self, uid: PodUid, container: str) -> frozenset[int] | None:
@@ -56,7 +55,6 @@ class CpuState:
         return total
 
     def reusable(self, uid: PodUid) -> int:
-        """Return the CPUs that the pod's init containers leave to its later containers."""
         return self.reuse_bits if self.reuse_pod == uid else 0
 
     def with_assigned(self, key: ContainerKey, bits: int) -> CpuState:
@@ -68,7 +66,7 @@ class CpuState:
     def with_reuse(self, uid: PodUid, bits: int, *, leave: bool) -> CpuState:
         """Return the state after a container got the CPUs (``updateCPUsToReuse``).
 
-        ``leave``: it is an init container that ends before the next one starts. Other pods' are forgotten.
+        ``leave``: it is an init container that ends before the next one starts. Other pods' are dropped.
         """
         kept = self.reusable(uid)
         return replace(self, reuse_pod=uid, reuse_bits=kept | bits if leave else kept & ~bits)
@@ -77,7 +75,7 @@ class CpuState:
         """Return the state after a container's end (``RemoveContainer``).
 
         Its CPUs return to the shared pool, but those that another container of its pod has too. What the
-        pod's init containers left stays remembered.
+        pod's init containers left stays reusable.
         """
         if key not in self.assigned_bits:
             return self

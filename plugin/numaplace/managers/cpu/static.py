@@ -1,7 +1,7 @@
 """The CPU manager's static policy. Follows kubelet v1.37.2 ``cpumanager/policy_static.go``.
 
-The feature gate ``PodLevelResourceManagers`` (alpha, off by default) is taken as off: a pod with pod-level
-resources gets no exclusive CPUs and no hints. What the kubelet does with the gate on is not modelled.
+The feature gate ``PodLevelResourceManagers`` (alpha, off by default) is assumed to be off: a pod with
+pod-level resources gets no exclusive CPUs and no hints. The gate switched on is not modelled.
 """
 
 from __future__ import annotations
@@ -90,7 +90,6 @@ class StaticCpuPolicy:
 
     @property
     def allocatable_bits(self) -> int:
-        """All CPUs but the reserved ones, as bits."""
         return self.topology.all_bits & ~self.reserved_bits
 
     @property
@@ -100,11 +99,9 @@ class StaticCpuPolicy:
 
     @property
     def reserved(self) -> frozenset[int]:
-        """The reserved CPUs."""
         return cpus_of(self.reserved_bits)
 
     def initial_state(self) -> CpuState:
-        """Return the state of a node without pods."""
         shared = self.topology.all_bits
         return CpuState(shared & ~self.reserved_bits if self.options.strict_reservation else shared)
 
@@ -167,7 +164,7 @@ class StaticCpuPolicy:
         per_core = self.topology.cpus_per_core
         if wanted % per_core:
             raise AllocationError(
-                f"SMT alignment: {wanted} CPUs are no multiple of the {per_core} CPUs of a core",
+                f"SMT alignment: {wanted} CPUs are not a multiple of the {per_core} CPUs of a core",
                 reason=CpuRefusal.SMT_ALIGNMENT,
             )
         # CPUs that the pod's init containers left do not count here, upstream either.
@@ -197,7 +194,7 @@ class StaticCpuPolicy:
         }
 
     def _choose(self, state: CpuState, wanted: int, mask: int | None, *, reusable: int) -> int:
-        """Return the CPUs: from the mask's nodes as far as they go, the rest anywhere (``allocateCPUs``)."""
+        """Return the CPUs: from the mask's nodes first, the rest anywhere (``allocateCPUs``)."""
         available = self.available_bits(state) | reusable
         chosen = 0
         if mask is not None:
@@ -217,7 +214,7 @@ class StaticCpuPolicy:
 def exclusive_cpus(pod: Pod, container: Container) -> int:
     """Return how many exclusive CPUs the container is to have; 0: it runs in the shared pool.
 
-    Port of ``guaranteedCPUs``: whole CPUs of a container in a Guaranteed pod; 0 with pod-level resources.
+    Reimplements ``guaranteedCPUs``: whole CPUs of a Guaranteed container; 0 with pod-level resources.
     """
     if pod.pod_level or pod.qos is not QosClass.GUARANTEED:
         return 0

@@ -127,7 +127,6 @@ class CpuTopology:
 
     @property
     def cpus(self) -> frozenset[int]:
-        """All CPU ids."""
         return cpus_of(self.all_bits)
 
     @property

@@ -1,4 +1,4 @@
-"""The memory manager: which NUMA nodes a container's memory and hugepages come from, and why not.
+"""The memory manager: which NUMA nodes a container's memory and hugepages come from, or why it is refused.
 
-Ports of kubelet v1.37.2 ``pkg/kubelet/cm/memorymanager``. Start at ``policies``.
+Reimplements kubelet v1.37.2 ``pkg/kubelet/cm/memorymanager``. Start at ``policies``.
 """

@@ -3,7 +3,7 @@
 A hint is the same mask for every memory type that a container asks for: the nodes together hold enough of
 each. It is preferred if no narrower mask could hold the request on the unused machine.
 
-Ports of kubelet v1.37.2 ``memorymanager/policy_static.go``: ``calculateHints``, ``isHintPreferred``,
+Reimplements kubelet v1.37.2 ``memorymanager/policy_static.go``: ``calculateHints``, ``isHintPreferred``,
 ``regenerateHints``, ``findBestHint``. Scores follow KEP-6007: reserved bytes of
 allocatable ones, by type.
 """
@@ -29,7 +29,7 @@ _WRAP = 2**64
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What does not change while the machine runs.
+    """Sums over every mask, fixed while the machine runs.
 
     ``masks`` are all NUMA masks, narrow first. ``subsets`` are the same ones and 0 in the order of
     ``_subset_sums``. ``sums`` holds the allocatable bytes of every mask, by type.
@@ -123,7 +123,7 @@ def open_masks(machine: MachineMemory, masks: Sequence[int]) -> list[int]:
 def regenerate_hints(machine: MachineMemory, blocks: Sequence[MemoryBlock], requests: Sizes) -> Hints:
     """Return the one hint per type that says where the container's memory already is.
 
-    Empty if the blocks are not what is asked for now, for example after their reuse.
+    Empty if the blocks do not match the request, for example after their reuse.
     """
     if len(blocks) != len(requests) or any(requests.get(one.type) != one.size_bytes for one in blocks):
         return {}

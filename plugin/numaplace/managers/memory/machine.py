@@ -1,10 +1,10 @@
-"""The memory of every NUMA node: what there is, what is taken, and which nodes are tied into one group.
+"""The memory of every NUMA node: capacity, reservations, and which nodes form a group.
 
 A multi-node allocation ties its nodes into a group ("cells"): until the last allocation of a node ends, the
 node serves only allocations on exactly that group. A node with a one-node allocation serves only one-node
 allocations.
 
-Ports of kubelet v1.37.2 ``memorymanager/state`` (``MemoryTable``, ``NUMANodeState``, ``NUMANodeMap``) and
+Reimplements kubelet v1.37.2 ``memorymanager/state`` (``MemoryTable``, ``NUMANodeState``, ``NUMANodeMap``) and
 ``memorymanager/policy_static.go``: ``getDefaultMachineState``, ``updateMachineState``, ``releaseMemory``,
 ``isAffinitySatisfyRequest``, ``isAffinityViolatingNUMAAllocations``, ``GetAllocatableMemory``.
 """
@@ -60,7 +60,6 @@ class NodeMemory:
         return self.tables.get(type_, NO_MEMORY)
 
     def with_table(self, type_: ResourceName, table: MemoryTable) -> NodeMemory:
-        """Return the node with one table replaced."""
         return replace(self, tables={**self.tables, type_: table})
 
 

@@ -1,6 +1,6 @@
-"""The memory manager's policies by the kubelet's names for them (``memoryManagerPolicy``).
+"""The memory manager's policies by the kubelet's names (``memoryManagerPolicy``).
 
-``BestEffort`` exists on Windows only and is not ported.
+``BestEffort`` exists on Windows only and is left out.
 """
 
 from __future__ import annotations
@@ -19,69 +19,48 @@ from numaplace.model.podresources import MemoryBlock
 
 
 class MemoryPolicy(Protocol):
-    """What every policy does; see ``StaticMemoryPolicy`` for the meaning."""
+    """A memory manager policy; ``StaticMemoryPolicy`` describes the methods."""
 
-    def initial_state(self) -> MemoryState:
-        """Return the state of a node without pods."""
-        ...
+    def initial_state(self) -> MemoryState: ...
 
-    def container_hints(self, state: MemoryState, pod: Pod, container: Container) -> Hints:
-        """Return the hints for one container."""
-        ...
+    def container_hints(self, state: MemoryState, pod: Pod, container: Container) -> Hints: ...
 
-    def pod_hints(self, state: MemoryState, pod: Pod) -> Hints:
-        """Return the hints for the whole pod."""
-        ...
+    def pod_hints(self, state: MemoryState, pod: Pod) -> Hints: ...
 
-    def allocate(self, state: MemoryState, pod: Pod, container: Container, affinity: Hint) -> MemoryState:
-        """Return the state in which the container has its memory."""
-        ...
+    def allocate(self, state: MemoryState, pod: Pod, container: Container, affinity: Hint) -> MemoryState: ...
 
-    def remove(self, state: MemoryState, uid: PodUid, container: str) -> MemoryState:
-        """Return the state without the container's memory."""
-        ...
+    def remove(self, state: MemoryState, uid: PodUid, container: str) -> MemoryState: ...
 
-    def blocks(self, state: MemoryState, uid: PodUid, container: str) -> tuple[MemoryBlock, ...]:
-        """Return the container's memory."""
-        ...
+    def blocks(self, state: MemoryState, uid: PodUid, container: str) -> tuple[MemoryBlock, ...]: ...
 
-    def allocatable(self) -> tuple[MemoryBlock, ...]:
-        """Return the allocatable memory by node and type."""
-        ...
+    def allocatable(self) -> tuple[MemoryBlock, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoneMemoryPolicy:
-    """``None``: no hints, no assignments, nothing reported (port of ``policy_none.go``)."""
+    """``None``: no hints, no assignments, nothing reported (``policy_none.go``)."""
 
     machine: MachineMemory
 
     def initial_state(self) -> MemoryState:
-        """Return the state, which stays as it is."""
         return MemoryState(self.machine)
 
     def container_hints(self, state: MemoryState, pod: Pod, container: Container) -> Hints:
-        """Return no hints."""
         return {}
 
     def pod_hints(self, state: MemoryState, pod: Pod) -> Hints:
-        """Return no hints."""
         return {}
 
     def allocate(self, state: MemoryState, pod: Pod, container: Container, affinity: Hint) -> MemoryState:
-        """Return the same state."""
         return state
 
     def remove(self, state: MemoryState, uid: PodUid, container: str) -> MemoryState:
-        """Return the same state."""
         return state
 
     def blocks(self, state: MemoryState, uid: PodUid, container: str) -> tuple[MemoryBlock, ...]:
-        """Return no blocks."""
         return ()
 
     def allocatable(self) -> tuple[MemoryBlock, ...]:
-        """Return no blocks."""
         return ()
 
 

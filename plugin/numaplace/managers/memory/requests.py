@@ -1,6 +1,6 @@
-"""What a pod or a container asks of the memory manager.
+"""The memory requests of a pod or a container.
 
-Ports of kubelet v1.37.2 ``memorymanager/policy_static.go``: ``getContainerRequestedResources``,
+Reimplements kubelet v1.37.2 ``memorymanager/policy_static.go``: ``getContainerRequestedResources``,
 ``getPodRequestedResources``, both without the gate PodLevelResourceManagers (off by default in 1.37).
 """
 
@@ -17,7 +17,7 @@ Requests = dict[ResourceName, int]
 
 
 def is_placed(pod: Pod) -> bool:
-    """Return whether the memory manager deals with the pod: Guaranteed, and without pod-level resources."""
+    """Return whether the memory manager allocates for the pod: Guaranteed, no pod-level resources."""
     return not pod.pod_level and pod.qos is QosClass.GUARANTEED
 
 
@@ -29,7 +29,7 @@ def container_requests(container: Container) -> Requests:
 def pod_requests(pod: Pod) -> Requests:
     """Return the most bytes that the pod needs at a time: what stays, or an init container and sidecars.
 
-    A type that only init containers ask for is left out, as the kubelet does.
+    A type that only init containers request is left out, as in the kubelet.
     """
     sidecars: Counter[ResourceName] = Counter()
     peak: Counter[ResourceName] = Counter()

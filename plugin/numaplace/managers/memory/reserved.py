@@ -1,9 +1,9 @@
-"""What ``reservedMemory`` may say: the kubelet exits at its start if it says anything else.
+"""The rules of ``reservedMemory``: the kubelet does not start if they are broken.
 
-All of it by type must equal what the kubelet keeps back from pods: ``systemReserved`` + ``kubeReserved`` +
+Its sum by type must equal what the kubelet keeps back from pods: ``systemReserved`` + ``kubeReserved`` +
 the hard eviction threshold ``memory.available`` (kubernetes/kubernetes#109766).
 
-Ports of kubelet v1.37.2 ``apis/config/validation``: ``validateReservedMemoryConfiguration``;
+Reimplements kubelet v1.37.2 ``apis/config/validation``: ``validateReservedMemoryConfiguration``;
 ``memorymanager/memory_manager.go``: ``getTotalMemoryTypeReserved``, ``validateReservedMemory``,
 ``convertReserved``; ``cm``: ``GetNodeAllocatableReservation``.
 """

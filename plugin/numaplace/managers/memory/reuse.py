@@ -4,7 +4,7 @@ Only the pod that was admitted last has reusable memory, by the exact NUMA mask 
 the blocks of a pod add up to what the machine has reserved for it, a container that reuses memory shrinks
 the blocks of the init containers before it, down to 0 bytes.
 
-Ports of kubelet v1.37.2 ``memorymanager/policy_static.go``: ``updatePodReusableMemory``,
+Reimplements kubelet v1.37.2 ``memorymanager/policy_static.go``: ``updatePodReusableMemory``,
 ``getPodReusableMemory``, ``updateInitContainersMemoryBlocks``, ``isRegularInitContainer``.
 """
 
@@ -39,7 +39,7 @@ class Reusable:
         return self.sizes if pod == self.pod else {}
 
     def after(self, pod: Pod, container: Container, blocks: Sequence[MemoryBlock]) -> Reusable:
-        """Return what is reusable once ``container`` has ``blocks``; another pod's memory is forgotten.
+        """Return what is reusable once ``container`` has ``blocks``; another pod's memory is dropped.
 
         An init container raises it to its own size, a sidecar or app container uses it up.
         """

@@ -1,12 +1,12 @@
 """The memory manager's policy ``Static``: hints, allocation and release for Guaranteed pods.
 
-States are values: ask "what if" by allocating on one and dropping the result.
+States are values: to test an allocation, allocate and drop the result.
 
-Port of kubelet v1.37.2 ``memorymanager/policy_static.go``: ``Allocate``, ``RemoveContainer``,
+Reimplements kubelet v1.37.2 ``memorymanager/policy_static.go``: ``Allocate``, ``RemoveContainer``,
 ``GetTopologyHints``, ``GetPodTopologyHints``, ``getDefaultHint``, ``extendTopologyManagerHint``. The gate
-PodLevelResourceManagers is taken as off, its default in 1.37: pods with pod-level resources are passed over.
+PodLevelResourceManagers is assumed to be off (its default): pods with pod-level resources are skipped.
 
-Where the kubelet walks a map at random and it shows (order of a container's blocks, of allocatable blocks),
+Where the kubelet walks a map at random and the result shows it (a container's blocks, allocatable blocks),
 the order here is by name of the type.
 """
 
@@ -51,7 +51,7 @@ class MemoryRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """What the memory manager remembers. ``reusable`` is of one pod at most and lost at a restart."""
+    """The memory manager's state. ``reusable`` is of one pod at most and lost at a restart."""
 
     machine: MachineMemory
     assigned: Assigned = field(default_factory=dict)
@@ -66,7 +66,6 @@ class StaticMemoryPolicy:
     capacity: Capacity
 
     def initial_state(self) -> MemoryState:
-        """Return the state of a node without pods."""
         return MemoryState(self.machine)
 
     def container_hints(self, state: MemoryState, pod: Pod, container: Container) -> Hints:
@@ -172,7 +171,7 @@ class StaticMemoryPolicy:
         return mask
 
     def _default_hint(self, state: MemoryState, pod: Pod, requests: Requests) -> Hint:
-        # The masks are the same for every type, so the hints for memory speak for all.
+        # The masks are the same for every type, so those of memory are used.
         found = best_hint(self._hints(state, pod, requests).get(MEMORY, ()))
         if found is None:
             raise AllocationError(

@@ -1,4 +1,4 @@
-"""Amounts by resource, as containers, NUMA nodes and reservations have them."""
+"""Amounts by resource, of containers, NUMA nodes and reservations."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ RESOURCE_KEYS = "cpu, memory, hugepages-<size>, or domain/name such as nvidia.co
 def read_amounts(
     keys: Keys, *, ignored: Collection[str] = (), also: str = RESOURCE_KEYS
 ) -> dict[ResourceName, int]:
-    """Return what all keys that nobody has taken say; keys that are no resources are problems.
+    """Return the amounts of all remaining keys; a key that is not a resource is a problem.
 
-    ``ignored`` are names that are allowed and mean nothing here.
+    ``ignored`` names are allowed and have no effect.
     """
     keys.done.update(ignored)
     amounts: dict[ResourceName, int] = {}
@@ -36,7 +36,7 @@ def read_amounts(
 
 
 def page_size(resource: str) -> int:
-    """Return the bytes of a page of ``hugepages-<size>``; ``ValueError`` if that is no page size."""
+    """Return the bytes of a page of ``hugepages-<size>``; ``ValueError`` if that is not a page size."""
     size = parse_quantity(resource.removeprefix(HUGEPAGES_PREFIX))
     if size.denominator != 1 or size < 1024:
         raise ValueError(f"not a page size: {resource!r}")
@@ -44,7 +44,7 @@ def page_size(resource: str) -> int:
 
 
 def _parse_resource(text: str) -> ResourceName:
-    """Return the name of a resource that a manager deals with; ``ValueError`` otherwise."""
+    """Return the name of a resource that a manager allocates; ``ValueError`` otherwise."""
     if text in (CPU, MEMORY):
         return ResourceName(text)
     if text.startswith(HUGEPAGES_PREFIX):

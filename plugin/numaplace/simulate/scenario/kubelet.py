@@ -58,7 +58,6 @@ THRESHOLD: Kind[int | Fraction | None] = Kind(
 
 
 def read_kubelet(keys: Keys) -> KubeletSettings:
-    """Return the settings, with the kubelet's defaults for what is not given."""
     for name in _IDENTITY:
         keys.value(name, TEXT, "")
     settings = KubeletSettings(
@@ -96,7 +95,7 @@ def _reserved(keys: Keys, name: str) -> dict[ResourceName, int]:
 
 
 def _hard_eviction(keys: Keys) -> int | Fraction | None:
-    """Return the threshold of ``memory.available``; the other signals are no matter of NUMA nodes."""
+    """Return the threshold of ``memory.available``; the other signals do not concern NUMA nodes."""
     opened = keys.mapping("evictionHard")
     if opened is None:
         return None if "evictionHard" not in keys.section.entries else 0

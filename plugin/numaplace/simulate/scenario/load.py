@@ -1,4 +1,4 @@
-"""Loads a scenario file, or says everything that is wrong with it: file, line, key, what is allowed."""
+"""Loads a scenario file, or reports all its problems: file, line, key, what is allowed."""
 
 from __future__ import annotations
 

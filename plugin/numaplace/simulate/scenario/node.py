@@ -22,7 +22,6 @@ NO_CPUS: frozenset[int] = frozenset()
 
 
 def read_machine(keys: Keys) -> Machine:
-    """Return the hardware."""
     nodes = _read_numa_nodes(keys)
     distances = _read_distances(keys, len(nodes))
     groups = CpuGroups()
@@ -48,7 +47,7 @@ def _read_numa_nodes(keys: Keys) -> tuple[NumaNode, ...]:
         nodes[node.id] = node
     if "numaNodes" in keys.section.entries and not nodes:
         keys.problem("at least one NUMA node is needed", name="numaNodes")
-    # Linux lists every page size for every node, and the memory manager relies on it.
+    # Linux lists every page size for every node, and the memory manager depends on it.
     sizes = {type_ for node in nodes.values() for type_ in node.sizes}
     return tuple(
         NumaNode(id_, nodes[id_].cpus, {**dict.fromkeys(sorted(sizes), 0), **nodes[id_].sizes})

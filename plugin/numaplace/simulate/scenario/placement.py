@@ -24,7 +24,7 @@ _ENFORCEMENT = choice(Enforcement, also={"false": Enforcement.OFF})
 
 
 def read_placement(keys: Keys) -> PlacementSettings:
-    """Return the strategy and who applies it. A strategy that nobody is told to apply is refused."""
+    """Return the strategy and who applies it. A strategy that nothing applies is refused."""
     strategy = keys.value("strategy", _STRATEGY, Strategy.NONE)
     node = keys.take("weights")
     weights = (
@@ -55,7 +55,7 @@ def read_placement(keys: Keys) -> PlacementSettings:
 
 
 def _read_steering(keys: Keys) -> PlacementSettings:
-    """Return the settings with what the keys of the daemon's ``steering`` say, and nothing else."""
+    """Return the settings with the keys of the daemon's ``steering``."""
     node = keys.take("requests")
     none: tuple[Mapping[ResourceName, int], ...] = ()
     requests = none if node is None else keys.read(RequestsReader(""), node, name="requests", default=none)
@@ -76,7 +76,6 @@ def _read_steering(keys: Keys) -> PlacementSettings:
 
 
 def read_shares(keys: Keys, numa_nodes: Sequence[int]) -> Iterator[Share]:
-    """Yield the anonymous allocations."""
     for one in keys.mappings("allocated"):
         numa = one.required("numa", NUMA_NODE, 0)
         if numa_nodes and numa not in numa_nodes:

@@ -1,6 +1,6 @@
 """A scenario as values. Amounts as in ``managers.pod``: thousandths of a CPU, bytes, devices.
 
-``where`` is the place in the file (``file:line``), for messages about what shows only later.
+``where`` is the place in the file (``file:line``), for messages about problems found later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NumaNode:
 
 @dataclass(frozen=True, slots=True)
 class CpuGroups:
-    """Which CPUs share a socket, a last-level cache, a core. What is not named has the defaults."""
+    """Which CPUs share a socket, a last-level cache, a core. CPUs that are not named have the defaults."""
 
     sockets: Mapping[int, frozenset[int]] = field(default_factory=dict)
     uncore_caches: Mapping[int, frozenset[int]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class CpuGroups:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The hardware. ``numa_nodes`` by rising id; ``distances`` has a row and a column for each of them."""
+    """The hardware. ``numa_nodes`` by ascending id; ``distances`` has a row and a column for each of them."""
 
     numa_nodes: tuple[NumaNode, ...]
     distances: tuple[tuple[int, ...], ...] = ()
@@ -50,7 +50,6 @@ class Machine:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The NUMA node ids, ascending."""
         return tuple(node.id for node in self.numa_nodes)
 
 
@@ -60,7 +59,7 @@ class KubeletSettings:
 
     ``hard_eviction`` is ``memory.available``: bytes, or a part of the node's memory; None for the kubelet's
     default. ``states_reservation``: the file says what the node reserves; otherwise it is what
-    ``reservedMemory`` and ``reservedSystemCPUs`` add up to. ``places`` says where each key was written.
+    ``reservedMemory`` and ``reservedSystemCPUs`` add up to. ``places`` is where each key was written.
     """
 
     topology_policy: PolicyName = PolicyName.NONE
@@ -93,7 +92,7 @@ class PlacementSettings:
     """The strategy and who applies it.
 
     ``prefer_closest`` and ``follow_cpus`` are the plugin's, not the kubelet's. ``requests``, ``headroom``
-    and ``always`` (its mode) are those of steering; without ``requests`` it learns from the pods.
+    and ``always`` (its mode) are those of steering; without ``requests`` it learns them from the pods.
     """
 
     strategy: Strategy = Strategy.NONE
@@ -109,7 +108,7 @@ class PlacementSettings:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """An anonymous allocation on one NUMA node that is there from the start."""
+    """An anonymous allocation on one NUMA node from the start."""
 
     where: str
     key: str

@@ -1,1 +1,1 @@
-"""Runs scenarios on ports of the kubelet's managers, without a kubelet. Start at ``run``."""
+"""Runs scenarios on reimplementations of the kubelet's managers, without a kubelet. Start at ``run``."""

@@ -26,7 +26,6 @@ def run_document(run: Run) -> dict[str, Any]:
 
 
 def step_document(step: StepResult) -> dict[str, Any]:
-    """Return one step."""
     match step:
         case Created():
             return {
@@ -56,12 +55,11 @@ def node_document(node: Iterable[NodeUse]) -> dict[str, Any]:
 
 
 def numa_list(mask: int | None) -> list[int] | None:
-    """Return the ids of a mask, None without one."""
     return None if mask is None else list(nodes_of(mask))
 
 
 def _steering(steered: Sequence[Steered]) -> dict[str, Any]:
-    """Return the key ``steering``, if anybody steers: the first set, and those that replaced it."""
+    """Return the key ``steering``: the first set, and those that replaced it; empty without steering."""
     if not steered:
         return {}
     first, *others = map(_steered, steered)

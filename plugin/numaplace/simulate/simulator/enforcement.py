@@ -13,7 +13,7 @@ from numaplace.simulate.scenario.records import Enforcement, PlacementSettings
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Who knows the strategy, and by which means the plugin brings it about."""
+    """Who knows the strategy, and how the plugin applies it."""
 
     kubelet_scores: bool = False
     plugin_prefers: bool = False
@@ -46,7 +46,6 @@ def kubelet_options(how: How, placement: PlacementSettings, options: PolicyOptio
 
 
 def plugin_options(placement: PlacementSettings) -> PolicyOptions:
-    """Return the options that the plugin places by."""
     return PolicyOptions(
         prefer_closest=placement.prefer_closest, strategy=placement.strategy, weights=placement.weights
     )

@@ -1,4 +1,4 @@
-"""Why a pod landed where it did, or why not: every NUMA node set with what each resource said about it."""
+"""Why a pod landed where it did, or why not: every NUMA node set with each resource's hint."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MaskView:
     """One NUMA node set in one decision.
 
     ``hints`` holds each resource's hint for exactly this set; a resource that is not in it does not offer
-    the set, and is in ``vetoes`` unless it does not care. Of ``withheld`` resources the plugin shows no
+    the set, and is in ``vetoes`` unless it has no preference. Of ``withheld`` resources the plugin shows no
     topology of free devices there. ``merged`` is the set as a candidate, None if the
     policy did not get to compare it; ``lost_by`` is the rule by which the chosen candidate beats it.
     """
@@ -57,7 +57,7 @@ class MaskView:
 class DecisionView:
     """One decision of the Topology Manager, for a container, or for the whole pod (``container`` is empty).
 
-    ``needs`` are the amounts asked for of the resources that have a say, ``indifferent`` those that any
+    ``needs`` are the amounts asked for of the resources with hints, ``indifferent`` those that any
     NUMA node suits. ``masks`` are single NUMA nodes and all sets that some resource offers or that competed,
     narrow ones first.
     """
@@ -76,7 +76,7 @@ class DecisionView:
 class Explanation:
     """A pod's admission and all that led to it.
 
-    ``options`` are the Topology Manager's, ``plugin`` the plugin's, None if it has no say.
+    ``options`` are the Topology Manager's, ``plugin`` the plugin's, None if it does not decide.
     """
 
     created: Created
@@ -126,7 +126,7 @@ def explain(scenario: Scenario, pod: str | None = None) -> Explanation:
 
 
 class _CriteriaOf:
-    """How candidates were compared in a decision."""
+    """The criteria of a decision."""
 
     def __init__(self, simulator: Simulator, policy: PolicyName) -> None:
         self._topology = simulator.node.topology
@@ -146,7 +146,6 @@ class _CriteriaOf:
 
 
 def _withheld(created: Created, container: str) -> Withheld:
-    """Return what was withheld when the decision was made."""
     for one in created.steering:
         if one.container == container:
             return one.decision.withheld
@@ -217,7 +216,7 @@ def _needs(pod: Pod, name: str) -> dict[ResourceName, int]:
 def _lacks(
     mask: int, vetoes: Sequence[ResourceName], needs: Amounts, *, use: Sequence[NodeUse]
 ) -> Iterator[Lack]:
-    """Yield what the set has too little of. A resource that is missing for another reason is not among it."""
+    """Yield what the set has too little of. Resources that are missing for another reason are left out."""
     nodes = frozenset(nodes_of(mask))
     for resource in vetoes:
         free = sum(max(0, one.free(resource)) for one in use if one.id in nodes)

@@ -17,7 +17,6 @@ DEFAULT_HARD_EVICTION_BYTES = 100 * 1024**2
 
 
 def numa_topology(machine: Machine) -> NumaTopology:
-    """Return NUMA nodes, their CPUs and distances."""
     rows = zip(machine.ids, machine.distances, strict=True) if machine.distances else ()
     return NumaTopology(
         nodes=machine.ids,
@@ -29,7 +28,7 @@ def numa_topology(machine: Machine) -> NumaTopology:
 def cpu_topology(machine: Machine) -> CpuTopology:
     """Return the CPUs by NUMA node, socket, last-level cache and core; ``InputError`` without any CPU.
 
-    Without a word in the scenario a NUMA node is a socket, a socket shares one cache, a CPU is a core.
+    By default a NUMA node is a socket, a socket shares one cache, a CPU is a core.
     """
     groups = machine.cpu_groups
     socket_of = _owners(groups, "sockets")
@@ -64,7 +63,7 @@ def reserved_millicores(settings: KubeletSettings) -> int:
 def reserved_memory_bytes(settings: KubeletSettings, machine: Machine) -> dict[ResourceName, int]:
     """Return what the node keeps of memory and hugepages, which ``reservedMemory`` has to add up to.
 
-    If the scenario does not say it, it is taken to be just that.
+    Without a reservation in the scenario it is just that.
     """
     if not settings.states_reservation:
         total: Counter[ResourceName] = Counter()

@@ -1,4 +1,4 @@
-"""The managers' policies as the scenario's kubelet section wants them, or what is wrong with it."""
+"""The managers' policies that the scenario's kubelet section configures, or what is wrong with it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def managers_for(scenario: Scenario) -> Managers:
 
 
 def _check_reserved(reserved: Mapping[int, Mapping[ResourceName, int]], machine: Machine) -> None:
-    """Refuse what makes the kubelet's unsigned numbers wrap around: it would see memory without end."""
+    """Refuse what makes the kubelet's unsigned numbers wrap around: it would see nearly unlimited memory."""
     for node in machine.numa_nodes:
         in_hugepages = sum(size for type_, size in node.sizes.items() if type_ != MEMORY)
         for type_, kept in reserved[node.id].items():

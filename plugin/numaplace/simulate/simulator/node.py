@@ -1,4 +1,4 @@
-"""The simulated node: the kubelet's managers in their present state, and what they have given away."""
+"""The simulated node: the kubelet's managers with their current state, and what they have allocated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Allocated = Callable[[Pod, Container], None]
 class SimulatedNode:
     """One node. ``kubelet`` admits and deletes pods; the rest reads, or changes devices' health and topology.
 
-    ``allocated`` is called with every container that the managers have given all that it asks for.
+    ``allocated`` is called with every container that has all its resources.
     """
 
     def __init__(
@@ -63,11 +63,10 @@ class SimulatedNode:
         self._node_of_cpu = managers.topology.node_of_cpu()
 
     def hardware(self, resource: ResourceName) -> Mapping[DeviceId, Device]:
-        """Return the resource's devices as they are, whatever topology is published of them."""
+        """Return the resource's devices with their real topology, whatever is published."""
         return self._hardware.get(resource, {})
 
     def set_health(self, change: Health) -> None:
-        """Publish the resource's devices again, some with another health."""
         ids = frozenset(change.ids)
         self._hardware[change.resource] = {
             id_: replace(device, healthy=change.healthy) if id_ in ids else device
@@ -98,16 +97,13 @@ class SimulatedNode:
         )
 
     def held_cpus(self, uid: PodUid, container: str) -> frozenset[int]:
-        """Return a container's exclusive CPUs."""
         return self.cpu.state.cpus(uid, container) or frozenset()
 
     def held_memory(self, uid: PodUid, container: str) -> tuple[MemoryBlock, ...]:
-        """Return a container's memory, by type."""
         blocks = self.memory_policy.blocks(self.memory.state, uid, container)
         return tuple(sorted(blocks, key=lambda block: (block.type, block.nodes)))
 
     def held_devices(self, uid: PodUid, container: str) -> dict[ResourceName, HeldDevices]:
-        """Return a container's devices by resource, sorted."""
         held = self.devices.held(uid, container)
         return {
             resource: HeldDevices(
@@ -118,12 +114,10 @@ class SimulatedNode:
         }
 
     def nodes_of(self, resource: ResourceName, id_: DeviceId) -> tuple[int, ...]:
-        """Return a device's NUMA nodes; none if it is unknown."""
         device = self.hardware(resource).get(id_)
         return () if device is None else device.nodes
 
     def use(self) -> tuple[NodeUse, ...]:
-        """Return each NUMA node's amounts."""
         amounts = tuple(self._amounts())
         return tuple(
             NodeUse(
@@ -163,7 +157,7 @@ class SimulatedNode:
 
 
 class _LastProvider(StatefulProvider[MemoryState]):
-    """The memory manager, which is asked last, and so knows when a container has everything."""
+    """The memory manager is called last, and so knows when a container has everything."""
 
     def __init__(self, managers: Managers, allocated: Allocated) -> None:
         super().__init__(managers.memory)

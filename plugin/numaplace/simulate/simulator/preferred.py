@@ -1,6 +1,6 @@
 """The plugin's part under a stock kubelet: GetPreferredAllocation, answered by the placement engine.
 
-What the daemon reads from the PodResources API, and the requests that it has from the API server, are taken
+What the daemon reads from the PodResources API, and the requests that it gets from the API server, are taken
 from the managers and the scenario here, complete and in time.
 """
 
@@ -31,7 +31,7 @@ Placements = Mapping[tuple[str, ResourceName], Placement]
 class PreferredPlugin:
     """Plugins for all resources of a node, placing by ``options``. ``step`` is their clock.
 
-    ``follow_cpus``: devices go where the container's CPUs will be. No Topology Manager may decide on those.
+    ``follow_cpus``: devices go where the container's CPUs will be. Only under policy ``none``.
     """
 
     def __init__(self, options: PolicyOptions, *, follow_cpus: bool) -> None:
@@ -46,19 +46,16 @@ class PreferredPlugin:
         self._indexes: dict[ResourceName, tuple[Mapping[DeviceId, Device], DeviceIndex]] = {}
 
     def begin(self, step: int) -> None:
-        """Start the admission of step ``step``."""
         self.step = step
         self._placements = {}
 
     @property
     def placements(self) -> Placements:
-        """The placements since ``begin``."""
         return self._placements
 
     def answer(
         self, node: SimulatedNode, call: PreferredCall, *, pod: Pod, container: Container
     ) -> Sequence[DeviceId]:
-        """Return the preferred ids of a call."""
         held = node.devices.held(pod.uid, container.name)
         asked = pinned_request(pod, container)
         request = PlacementRequest(
@@ -89,11 +86,11 @@ class PreferredPlugin:
         return placement.ids
 
     def keep(self, node: SimulatedNode, uid: PodUid, containers: Sequence[str]) -> None:
-        """Remember what a pod holds from now on."""
+        """Store what a pod holds from now on."""
         self._uses[uid] = _use_of(node, uid, containers)
 
     def freed(self, node: SimulatedNode, uid: PodUid) -> None:
-        """Note that a pod's devices come free now; call it before they do."""
+        """Note that a pod's devices are freed now; call it before that."""
         self._uses.pop(uid, None)
         for container in node.devices.containers_of(uid):
             for resource, ids in node.devices.held(uid, container).items():
@@ -140,6 +137,6 @@ def _use_of(node: SimulatedNode, uid: PodUid, containers: Sequence[str]) -> PodU
 
 
 def prefer_lowest(call: PreferredCall, _pod: Pod, _container: Container) -> Sequence[DeviceId]:
-    """Prefer the lowest ids in natural order: a plugin that makes every choice of the kubelet determined."""
+    """Prefer the lowest ids in natural order: a plugin that makes the kubelet deterministic."""
     rest = [id_ for id_ in natural_order(call.available) if id_ not in call.must_include]
     return (*call.must_include, *rest)[: call.size]

@@ -1,4 +1,4 @@
-"""What came out of a run, as values."""
+"""The results of a run, as values."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Steered:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A pod came: admitted, or refused with the kubelet's reason; and the Topology Manager's decisions.
+    """A pod was created: admitted, or refused with the kubelet's reason.
 
-    ``steering`` are the sets that were published, in their order; empty if nobody steers.
+    ``steering`` are the sets that were published, in their order; empty without steering.
     """
 
     step: int
@@ -77,7 +77,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A pod went; ``held`` is false for one that had been refused."""
+    """A pod was deleted; ``held`` is false for one that had been refused."""
 
     step: int
     pod: str

@@ -1,4 +1,4 @@
-"""Plays a scenario: one admission at a time, each against the state that the one before left."""
+"""Plays a scenario: one admission at a time, each against the state after the previous one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,6 @@ class Simulator:
                 self._plugin.keep(self.node, holder, [CONTAINER])
 
     def play(self, step: Step, *, number: int) -> StepResult:
-        """Play the step ``number`` and return what came of it."""
         match step:
             case Create(pod):
                 return self._create(pod, number)
@@ -145,7 +144,7 @@ class Simulator:
             self._steering.allocated(pod, container)
 
     def _containers(self, pod: Pod, outcome: Outcome) -> Iterator[ContainerResult]:
-        """Yield the containers that were looked at: all of an admitted pod, up to the failure of another."""
+        """Yield the containers that were considered: all of an admitted pod, of another up to the failure."""
         decisions = {decision.container: decision for decision in outcome.decisions}
         for container in pod.in_order:
             decision = decisions.get(container.name, decisions.get(""))
@@ -175,7 +174,6 @@ class Simulator:
 
 
 def _decided(result: ContainerResult, decision: Decision, everywhere: int) -> ContainerResult:
-    """Return the result with what the Topology Manager decided."""
     hint, selection = decision.result.hint, decision.result.selection
     structural = None if selection is None else selection.structural.mask
     if hint.mask is None and structural == everywhere:
@@ -210,7 +208,7 @@ def simulate(
     progress: Callable[[int], None] | None = None,
     answer: Answer | None = None,
 ) -> Run:
-    """Run a scenario; ``progress`` is told how many steps are done, ``answer`` is as in ``Simulator``.
+    """Run a scenario; ``progress`` gets the number of finished steps, ``answer`` is as in ``Simulator``.
 
     Raises ``ScenarioError``.
     """

@@ -1,6 +1,6 @@
-"""The initial state: anonymous amounts that somebody holds on one NUMA node from the start.
+"""The initial state: anonymous amounts that are allocated on one NUMA node from the start.
 
-They are put straight into the managers' states, as pods pinned to that node would have left them: the lowest
+They are put directly into the managers' states, as pods pinned to that node would have left them: the lowest
 free CPUs and devices, and memory that makes the node one of single-node allocations.
 """
 
@@ -63,7 +63,7 @@ def _too_few(numa: int, free: int, amount: int) -> str:
 def _occupy_cpus(node: SimulatedNode, uid: PodUid, numa: int, *, milli: int) -> Iterator[str]:
     policy = node.cpu_policy
     if not isinstance(policy, StaticCpuPolicy):
-        yield "nobody has exclusive CPUs unless cpuManagerPolicy is static"
+        yield "there are no exclusive CPUs unless cpuManagerPolicy is static"
         return
     if milli % 1000:
         yield "exclusive CPUs are whole CPUs"
@@ -81,7 +81,7 @@ def _occupy_memory(
     node: SimulatedNode, uid: PodUid, numa: int, *, type_: ResourceName, size_bytes: int
 ) -> Iterator[str]:
     if not node.memory_policy.allocatable():
-        yield "nobody has memory of a NUMA node unless memoryManagerPolicy is Static"
+        yield "no memory is bound to a NUMA node unless memoryManagerPolicy is Static"
         return
     state = node.memory.state
     free = state.machine.nodes[numa].table(type_).free

@@ -1,7 +1,7 @@
-"""The plugin's part under a stock Topology Manager: before a pod is admitted it shapes what it publishes.
+"""The plugin's part under a stock Topology Manager: before a pod is admitted it decides what it publishes.
 
-What the daemon would rebuild from the PodResources API is taken from the managers' states here: exact, and
-in time. Under scope ``container`` the set is renewed before each container is looked at, under scope ``pod``
+The state that the daemon reads from the PodResources API is taken from the managers here: exact, and
+in time. Under scope ``container`` the set is renewed before each container is considered, under scope ``pod``
 before each pod. Requests are those that the scenario declares, or else those of the pods admitted so far.
 """
 
@@ -53,19 +53,17 @@ class Steering:
         self._seen: tuple[Request, ...] = ()
 
     def begin(self, pod: Pod) -> None:
-        """Publish before a pod is looked at."""
         self.steered = ()
         by_container = self._known.scope is Scope.CONTAINER
         self._publish(pod, pod.in_order[0] if by_container else None)
 
     def allocated(self, pod: Pod, container: Container) -> None:
-        """Publish before the next container is looked at, if there is one and it is decided on apart."""
+        """Publish before the next container is considered, if there is one with a decision of its own."""
         following = pod.in_order[pod.in_order.index(container) + 1 :]
         if following and self._known.scope is Scope.CONTAINER:
             self._publish(pod, following[0])
 
     def admitted(self, pod: Pod) -> None:
-        """Learn a pod's request."""
         request = request_of(pod, self._known.scope)
         if request.containers:
             others = [one for one in self._seen if one != request]
@@ -91,7 +89,7 @@ class Steering:
 
 
 def state_of_node(node: SimulatedNode) -> SteeringState:
-    """Return the present state, with the devices as they are, whatever is published of them."""
+    """Return the current state, with the devices' real topology, whatever is published."""
     devices = {resource: _groups(node, resource) for resource in sorted(node.devices.resources)}
     return SteeringState(devices, node.cpu.state, node.memory.state)
 
