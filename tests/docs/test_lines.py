@@ -13,8 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = ROOT / "plugin" / "numaplace"
 MOST_CHARACTERS = 120
 
-# Rewritten with the layers that it describes.
-LATER = {"docs/architecture.md"}
 LATER_CODE = ("daemon", "steering", "prediction", "state", "kubelet/plugin", "kubelet/podresources")
 
 STUMBLING = re.compile(
@@ -43,15 +41,13 @@ def too_long(text: str) -> list[str]:
 
 @pytest.mark.parametrize("document", sorted(markdown()), ids=lambda path: str(path.relative_to(ROOT)))
 def test_lines_are_short(document: Path) -> None:
-    if str(document.relative_to(ROOT)) not in LATER:
-        assert too_long(document.read_text()) == []
+    assert too_long(document.read_text()) == []
 
 
 @pytest.mark.parametrize("document", sorted(markdown()), ids=lambda path: str(path.relative_to(ROOT)))
 def test_words_are_plain(document: Path) -> None:
-    if str(document.relative_to(ROOT)) not in LATER:
-        found = STUMBLING.finditer(_FENCED.sub("", document.read_text()))
-        assert [match[0] for match in found] == []
+    found = STUMBLING.finditer(_FENCED.sub("", document.read_text()))
+    assert [match[0] for match in found] == []
 
 
 @pytest.mark.parametrize("source", sorted(CODE.rglob("*.py")), ids=lambda path: str(path.relative_to(CODE)))
