@@ -102,7 +102,7 @@ async def test_a_device_that_a_pod_holds_is_not_offered_by_another_resource(
     async with site.serving(resources=[{"name": VF, **SOURCES[VF]}]) as served:
         admission = await site.admit("holder", {VF: 1}, affinity=0b01)
         [held] = admission.containers["main"][VF]
-        await until(lambda: held in (served.keeper.now.in_use(VF) or ()))
+        await served.listed(2)
         resources = [{"name": VF, "sriov": {"pfNames": keeps}}] if keeps else []
         resources.append({"name": taker, "sriov": {"pfNames": ["ens0"]}})
         assert await served.node.apply(site.config(resources=resources))
