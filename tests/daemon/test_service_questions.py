@@ -65,10 +65,10 @@ class Decider:
         return ids
 
 
-def supply_of(source, steering, *, clock):
+def context_of(steering, *, clock):
     keeper = NodeStateHolder(NumaTopology(NODES), clock=clock)
     keeper.observed(Observation((), Allocatable(), 0.0))
-    context = ResourceContext(
+    return ResourceContext(
         keeper,
         Decider(keeper),
         steering,
@@ -77,7 +77,6 @@ def supply_of(source, steering, *, clock):
         RecordedLog(),
         clock,
     )
-    return HostSupply(GPU, source, context, SETTINGS)
 
 
 @pytest.fixture
@@ -94,9 +93,10 @@ def clock():
 
 @pytest.fixture
 async def service(steering, clock):
-    supply = supply_of(Source(), steering, clock=clock)
+    context = context_of(steering, clock=clock)
+    supply = HostSupply(GPU, Source(), context, SETTINGS)
     await supply.look()
-    return ResourceService(GPU, supply, supply._context, SETTINGS)
+    return ResourceService(GPU, supply, context, SETTINGS)
 
 
 async def test_a_list_since_the_question_shows_who_asks(service, steering, clock):
@@ -126,7 +126,7 @@ async def test_of_devices_that_have_gone_only_the_latest_are_answered_for():
     shown = [Device(DeviceId(f"d{number}"), (0,)) for number in range(MAX_GONE + 2)]
     source.scan = lambda: Scan(tuple(shown))
     clock = count(1000, 20)
-    supply = supply_of(source, Steering(), clock=lambda: float(next(clock)))
+    supply = HostSupply(GPU, source, context_of(Steering(), clock=lambda: float(next(clock))), SETTINGS)
     await supply.look()
     for _ in range(2):
         del shown[-1]
