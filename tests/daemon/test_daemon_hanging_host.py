@@ -8,11 +8,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from daemon_site import GPU, LIMIT_SECONDS, SIZES, VF, Site, until
+from daemon_site import GPU, LIMIT_SECONDS, PATIENT, SIZES, VF, Site, until
 from numaplace.simulate.process import running_daemon
 
 
@@ -74,6 +75,21 @@ async def test_sigterm_ends_a_daemon_whose_kubelet_configuration_hangs(site: Sit
         await site.registered()
         await site.admit("meanwhile", {VF: 1})
         assert await daemon.stop() == 0
+
+
+async def test_a_kubelet_configuration_that_hangs_is_looked_up_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is reported once. Steering goes on, and withholds nothing."""
+    monkeypatch.setattr("numaplace.daemon.steering.kubelet_probe.LOOKUP_SECONDS", 0.05)
+    os.mkfifo(file := site.root / "kubelet.yaml")
+    kubelet = {**site.document()["kubelet"], "configFile": str(file)}
+    times = replace(PATIENT, lookup_first_seconds=0.05)
+    async with site.serving(kubelet=kubelet, times=times) as served:
+        failures = {"reason": "error"}
+        await until(lambda: served.count("numaplace_steering_failures_total", **failures) >= 2)
+        assert len(served.log.events("the kubelet's configuration could not be looked up; will retry")) == 1
+    os.close(os.open(file, os.O_RDWR | os.O_NONBLOCK))
 
 
 async def test_sigterm_ends_a_daemon_whose_credentials_hang(

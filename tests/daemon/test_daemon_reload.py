@@ -26,7 +26,7 @@ from daemon_site import (
     until,
 )
 from numaplace.errors import InputError
-from numaplace.kubelet.emulator import Registration
+from numaplace.kubelet.emulator import Faults, Registration
 from numaplace.model.names import ResourceName
 from numaplace.simulate.process import DaemonProcess, running_daemon
 
@@ -114,6 +114,20 @@ async def test_a_device_that_a_pod_holds_is_not_offered_by_another_resource(
         await served.listed(2)
         await served.rescan(taker)
         await site.kubelet.wait_registered(taker, count=VFS_PER_NODE)
+
+
+async def test_a_start_with_another_name_offers_no_device_that_a_pod_holds(site: Site) -> None:
+    """Not even before the first List: a pod may be waiting for one."""
+    taker = ResourceName("intel.com/taker")
+    async with site.serving(resources=[{"name": VF, **SOURCES[VF]}]):
+        held = (await site.admit("holder", {VF: 1})).containers["main"][VF]
+    offered: set[str] = set()
+    site.kubelet.on_publish = lambda resource: offered.update(site.kubelet.published(resource))
+    site.kubelet.faults = Faults(delays_seconds={"List": 0.2})
+    async with site.serving(resources=[{"name": taker, **SOURCES[VF]}], wait=False):
+        await site.kubelet.wait_registered(taker, count=SIZES[VF] - 1)
+    assert offered
+    assert offered.isdisjoint(held)
 
 
 async def test_nothing_is_half_applied(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

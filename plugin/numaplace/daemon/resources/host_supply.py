@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from numaplace.daemon.resources.change_watch import ChangeWatch
 from numaplace.daemon.resources.context import ResourceContext, ResourceSettings
@@ -21,6 +23,9 @@ from numaplace.model.device import Device, combine
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.pacing import Backoff
 from numaplace.state.node_state import NodeState
+
+FIRST_LIST_SECONDS = 1.0
+"""As long, the first look waits for a List: it shows the devices that pods hold as other resources."""
 
 SETTLE_SECONDS = 2.0
 """Time to the next look when a device has changed and the change is not believed yet."""
@@ -65,6 +70,7 @@ class HostSupply:
     async def run(self, put: PutDevices) -> None:
         """Look now, after each interval, at file events, and soon after trouble or a change."""
         self._put = put
+        await self._first_list()
         try:
             while True:
                 await self.look()
@@ -111,6 +117,12 @@ class HostSupply:
     async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
         """Nothing to prepare."""
         return pb.PreStartContainerResponse()
+
+    async def _first_list(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LIST_SECONDS):
+                while self._context.keeper.now.observation is None:  # noqa: ASYNC110 - once, at the start
+                    await asyncio.sleep(FIRST_LIST_SECONDS / 100)
 
     @property
     def _pause_seconds(self) -> float:
