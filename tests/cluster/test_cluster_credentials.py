@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -31,7 +32,7 @@ def test_a_pod_without_a_token(tmp_path: Path) -> None:
         find_credentials(IN_POD, service_account=tmp_path)
 
 
-def kubeconfig(server: str, **user: str) -> str:
+def kubeconfig(server: str, **user: Any) -> str:
     return yaml.safe_dump(
         {
             "kind": "Config",
@@ -51,6 +52,17 @@ def test_kubeconfig(tmp_path: Path) -> None:
     assert (server.host, server.port, server.base_path) == ("127.0.0.1", 8001, "/base")
     assert found.authorization() == "Bearer abc"
     assert found.tls() is None
+
+
+def test_a_program_that_hangs_holds_up_the_start_for_a_limited_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numaplace.cluster.credentials.KUBECONFIG_SECONDS", 0.1)
+    program = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["20"]}
+    file = tmp_path / "config"
+    file.write_text(kubeconfig("http://127.0.0.1:1", exec=program))
+    with pytest.raises(InputError, match="not read within"):
+        find_credentials({"KUBECONFIG": str(file)}, service_account=tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "kind: Config"])

@@ -182,9 +182,9 @@ async def test_a_silent_server_is_given_up(api: FakeApiServer, client: ApiClient
 async def test_nonsense_leads_to_a_new_list(api: FakeApiServer, client: ApiClient) -> None:
     async with watching(client) as seen:
         await until(lambda: seen.up)
-        with api.changed:
-            api._logged("MODIFIED", {"metadata": {"name": 7}, "spec": {"nodeName": NODE}})
+        api.put({"metadata": {"namespace": "default", "name": 7}, "spec": {"nodeName": NODE}})
         await until(lambda: ("watch", "DECODE") in seen.calls)
+        api.delete("default", 7)
         api.forget_history()
         await until(lambda: seen.calls[-1] == ("watch", "OK"))
     assert [call for call, _ in seen.calls].count("list") >= 2

@@ -25,7 +25,6 @@ from msgspec.structs import replace
 from numaplace.config.load import Loaded, load_config
 from numaplace.config.schema import Config
 from numaplace.daemon.node import Node
-from numaplace.daemon.node_state import NodeState
 from numaplace.daemon.resources.published import PublishedTopology
 from numaplace.daemon.runtime.logs import EventLog
 from numaplace.daemon.steering.controller import SteeringController
@@ -131,22 +130,18 @@ class Served:
 
     @property
     def poller(self) -> Poller:
-        return self.node._poller
-
-    @property
-    def keeper(self) -> NodeState:
-        return self.node._keeper
+        return self.node.poller
 
     @property
     def steerer(self) -> SteeringController:
-        return self.node._steerer
+        return self.node.steering
 
     @property
     def exposure(self) -> Publisher:
         return self.steerer.publisher
 
     def service(self, resource: str) -> PublishedTopology:
-        return self.node._services()[ResourceName(resource)]
+        return self.node.resources.topologies[ResourceName(resource)]
 
     @property
     def registered(self) -> bool:
@@ -154,7 +149,7 @@ class Served:
 
     def knows(self, pod: str) -> bool:
         """Whether the API server has told of the pod."""
-        cluster = self.node._cluster
+        cluster = self.node.cluster
         return cluster is not None and ("default", pod) in cluster.specs.pods
 
     async def page(self, path: str) -> tuple[int, str]:

@@ -219,6 +219,31 @@ async def test_a_look_that_fails_for_a_reason_of_ours_takes_nothing_away(
         assert served.log.events("device scan is complete again")
 
 
+async def test_a_first_look_that_fails_for_a_reason_of_ours_is_repeated_soon(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it could read is published meanwhile."""
+    listdir, refused = os.listdir, []
+
+    def refuse(path: Any = ".") -> list[str]:
+        if "pci/devices" in str(path):
+            refused.append(path)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return listdir(path)
+
+    monkeypatch.setattr("numaplace.daemon.resources.host_supply.RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(os, "listdir", refuse)
+    async with site.serving(wait=False, rescanInterval="1h") as served:
+        await until(lambda: len(refused) >= 2 * len(SIZES))
+        await until(lambda: all(served.node.resources.registered.values()))
+        assert {one["resource"] for one in served.log.troubles} == set(SIZES)
+        assert len(served.log.troubles) == len(SIZES), "each resource's trouble once"
+        assert served.count("numaplace_device_scan_failed") == len(SIZES)
+        monkeypatch.setattr(os, "listdir", listdir)
+        await site.registered()
+        assert len(served.log.events("device scan is complete again")) == len(SIZES)
+
+
 async def test_a_pod_that_gets_all_that_is_left_is_counted(site: Site) -> None:
     """It is not asked about."""
     async with site.serving(http=http_anywhere()) as served:

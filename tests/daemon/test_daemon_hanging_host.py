@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from daemon_site import GPU, LIMIT_SECONDS, SIZES, VF, Site, until
-from numaplace.daemon.runtime.threads import threads_named
+from daemon_site import GPU, LIMIT_SECONDS, PATIENT, SIZES, VF, Site, until
 from numaplace.simulate.process import running_daemon
 
 
@@ -29,12 +32,16 @@ def hang(site: Site) -> Iterator[Callable[[], None]]:
         released = os.open(file, os.O_RDWR | os.O_NONBLOCK)
         site.host.set_numa(address, 0)
         end = time.monotonic() + LIMIT_SECONDS
-        while threads_named(f"look {GPU}") and time.monotonic() < end:
+        while looks_run() and time.monotonic() < end:
             # A look that has just opened it reads until it is closed.
             os.close(released)
             released = os.open(os.devnull, os.O_RDONLY)
             time.sleep(0.01)
         os.close(released)
+
+
+def looks_run() -> bool:
+    return any(f"look {GPU}" in thread.name for thread in threading.enumerate())
 
 
 def resources(site: Site, gpus: Any) -> list[dict[str, Any]]:
@@ -58,6 +65,66 @@ async def test_sigterm_ends_a_daemon_that_reads_a_configuration_that_hangs(site:
         daemon.send(signal.SIGHUP)
         await site.admit("meanwhile", {VF: 1})
         assert await daemon.stop() == 0
+
+
+async def test_sigterm_ends_a_daemon_whose_kubelet_configuration_hangs(site: Site) -> None:
+    """Steering looks for it; placement goes on without."""
+    os.mkfifo(file := site.root / "kubelet.yaml")
+    kubelet = {**site.document()["kubelet"], "configFile": str(file)}
+    async with running_daemon(site.write(site.document(kubelet=kubelet))) as daemon:
+        await site.registered()
+        await site.admit("meanwhile", {VF: 1})
+        assert await daemon.stop() == 0
+
+
+async def test_a_kubelet_configuration_that_hangs_is_looked_up_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is reported once. Steering goes on, and withholds nothing."""
+    monkeypatch.setattr("numaplace.daemon.steering.kubelet_probe.LOOKUP_SECONDS", 0.05)
+    os.mkfifo(file := site.root / "kubelet.yaml")
+    kubelet = {**site.document()["kubelet"], "configFile": str(file)}
+    times = replace(PATIENT, lookup_first_seconds=0.05)
+    async with site.serving(kubelet=kubelet, times=times) as served:
+        failures = {"reason": "error"}
+        await until(lambda: served.count("numaplace_steering_failures_total", **failures) >= 2)
+        assert len(served.log.events("the kubelet's configuration could not be looked up; will retry")) == 1
+    os.close(os.open(file, os.O_RDWR | os.O_NONBLOCK))
+
+
+async def test_sigterm_ends_a_daemon_whose_credentials_hang(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubeconfig's program hangs when the token has to be renewed."""
+    called = site.root / "called"
+    credential = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"},
+    }
+    program = (
+        f"[ ! -e {called} ] || {{ touch {called}-again; exec sleep 30; }};"
+        f"touch {called}; echo '{json.dumps(credential)}'"
+    )
+    user = {"exec": {"apiVersion": credential["apiVersion"], "command": "sh", "args": ["-c", program]}}
+    file = site.write(kubeconfig("http://127.0.0.1:1", **user), "kubeconfig.yaml")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    monkeypatch.setenv("NODE_NAME", "n")
+    async with running_daemon(site.write(site.document())) as daemon:
+        await until(Path(f"{called}-again").exists)
+        await site.registered()
+        await site.admit("meanwhile", {VF: 1})
+        assert await daemon.stop() == 0
+
+
+def kubeconfig(server: str, **user: Any) -> dict[str, Any]:
+    return {
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+    }
 
 
 async def test_looks_that_hang_hold_up_no_reload(site: Site, hang: Callable[[], None]) -> None:

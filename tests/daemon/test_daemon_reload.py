@@ -11,9 +11,22 @@ from asyncio.subprocess import PIPE
 from typing import Any
 
 import pytest
-from daemon_site import GPU, SIZES, VF, Site, fetch, free_port, http_anywhere, samples, total, until
+from daemon_site import (
+    GPU,
+    SIZES,
+    SOURCES,
+    VF,
+    VFS_PER_NODE,
+    Site,
+    fetch,
+    free_port,
+    http_anywhere,
+    samples,
+    total,
+    until,
+)
 from numaplace.errors import InputError
-from numaplace.kubelet.emulator import Registration
+from numaplace.kubelet.emulator import Faults, Registration
 from numaplace.model.names import ResourceName
 from numaplace.simulate.process import DaemonProcess, running_daemon
 
@@ -77,6 +90,44 @@ async def test_devices_that_a_resource_gives_up_are_free_for_another(site: Site,
         resources = [{"name": VF, **source}, {"name": taker, **whole}]
         assert await served.node.apply(site.config(resources=resources))
         await site.kubelet.wait_registered(taker, count=8)
+
+
+@pytest.mark.parametrize("keeps", [["ens1"], []])
+async def test_a_device_that_a_pod_holds_is_not_offered_by_another_resource(
+    site: Site, keeps: list[str]
+) -> None:
+    """The kubelet knows devices by resource, and would give it to a second pod."""
+    taker = ResourceName("intel.com/taker")
+    site.poll_seconds = 0.2
+    async with site.serving(resources=[{"name": VF, **SOURCES[VF]}]) as served:
+        admission = await site.admit("holder", {VF: 1}, affinity=0b01)
+        [held] = admission.containers["main"][VF]
+        await served.listed(2)
+        resources = [{"name": VF, "sriov": {"pfNames": keeps}}] if keeps else []
+        resources.append({"name": taker, "sriov": {"pfNames": ["ens0"]}})
+        assert await served.node.apply(site.config(resources=resources))
+        await site.kubelet.wait_registered(taker, count=VFS_PER_NODE - 1)
+        assert held not in site.kubelet.published(taker)
+        [line] = [one for one in served.log.events("devices left out") if one["resource"] == taker]
+        assert line["reasons"][held] == f"held by a pod as {VF}"
+        site.kubelet.end(("default", "holder"))
+        await served.listed(2)
+        await served.rescan(taker)
+        await site.kubelet.wait_registered(taker, count=VFS_PER_NODE)
+
+
+async def test_a_start_with_another_name_offers_no_device_that_a_pod_holds(site: Site) -> None:
+    """Not even before the first List: a pod may be waiting for one."""
+    taker = ResourceName("intel.com/taker")
+    async with site.serving(resources=[{"name": VF, **SOURCES[VF]}]):
+        held = (await site.admit("holder", {VF: 1})).containers["main"][VF]
+    offered: set[str] = set()
+    site.kubelet.on_publish = lambda resource: offered.update(site.kubelet.published(resource))
+    site.kubelet.faults = Faults(delays_seconds={"List": 0.2})
+    async with site.serving(resources=[{"name": taker, **SOURCES[VF]}], wait=False):
+        await site.kubelet.wait_registered(taker, count=SIZES[VF] - 1)
+    assert offered
+    assert offered.isdisjoint(held)
 
 
 async def test_nothing_is_half_applied(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

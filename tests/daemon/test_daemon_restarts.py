@@ -140,13 +140,5 @@ async def test_an_idle_daemon_is_quiet(site: Site) -> None:
 
 async def lists(site: Site, count: int) -> None:
     """Wait until the daemon has listed so many more times."""
-    seen = 0
-    real = site.kubelet._node.list_reply
-
-    def counted(**more: Any) -> Any:
-        nonlocal seen
-        seen += 1
-        return real(**more)
-
-    site.kubelet._node.list_reply = counted  # type: ignore[method-assign]
-    await until(lambda: seen >= count)
+    wanted = site.kubelet.api_calls["List"] + count
+    await until(lambda: site.kubelet.api_calls["List"] >= wanted)

@@ -199,13 +199,7 @@ async def test_the_first_list_after_a_restart_shows_all(site):
         await quiet(served)
         assert hidden(site, GPU) == {0}
         first = []
-        publish = site.kubelet._node.publish
-
-        def record(resource, devices):
-            publish(resource, devices)
-            first.append((resource, hidden(site, resource)))
-
-        site.kubelet._node.publish = record
+        site.kubelet.on_publish = lambda resource: first.append((resource, hidden(site, resource)))
         await site.kubelet.restart()
         await site.registered()
         assert dict(reversed(first))[GPU] == set()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from itertools import count
 
 import pytest
-from daemon_site import GPU, NODES, RecordedLog
+from daemon_site import GPU, NODES, VF, RecordedLog, until
 from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.resources.context import ResourceContext, ResourceSettings
 from numaplace.daemon.resources.host_supply import MAX_GONE, HostSupply
@@ -19,7 +20,7 @@ from numaplace.metrics.metrics import Metrics
 from numaplace.model.device import Device
 from numaplace.model.names import DeviceId
 from numaplace.model.observation import Observation
-from numaplace.model.podresources import Allocatable
+from numaplace.model.podresources import Allocatable, ContainerUse, DeviceBlock, PodUse
 from numaplace.model.topology import NumaTopology
 
 SETTINGS = ResourceSettings(None, 30.0)
@@ -65,10 +66,10 @@ class Decider:
         return ids
 
 
-def supply_of(source, steering, *, clock):
+def context_of(steering, *, clock):
     keeper = NodeStateHolder(NumaTopology(NODES), clock=clock)
     keeper.observed(Observation((), Allocatable(), 0.0))
-    context = ResourceContext(
+    return ResourceContext(
         keeper,
         Decider(keeper),
         steering,
@@ -77,7 +78,6 @@ def supply_of(source, steering, *, clock):
         RecordedLog(),
         clock,
     )
-    return HostSupply(GPU, source, context, SETTINGS)
 
 
 @pytest.fixture
@@ -94,9 +94,10 @@ def clock():
 
 @pytest.fixture
 async def service(steering, clock):
-    supply = supply_of(Source(), steering, clock=clock)
+    context = context_of(steering, clock=clock)
+    supply = HostSupply(GPU, Source(), context, SETTINGS)
     await supply.look()
-    return ResourceService(GPU, supply, supply._context, SETTINGS)
+    return ResourceService(GPU, supply, context, SETTINGS)
 
 
 async def test_a_list_since_the_question_shows_who_asks(service, steering, clock):
@@ -120,13 +121,27 @@ async def test_a_question_of_a_kubelet_that_has_gone_says_nothing(service, steer
     assert steering.since[0] > restarted
 
 
+@pytest.mark.parametrize(("resource", "left"), [(VF, 1), ("example.com/foreign", 2)])
+async def test_an_id_of_another_plugin_may_be_another_device(steering, clock, resource, left):
+    """Under two resources of ours it is the same one."""
+    context = context_of(steering, clock=clock)
+    context.keeper.set_devices(VF, ())
+    held = ContainerUse("main", (DeviceBlock(resource, IDS[:1], (0,)),))
+    context.keeper.observed(Observation((PodUse("default", "p", (held,)),), Allocatable(), 1.0))
+    supply, published = HostSupply(GPU, Source(), context, SETTINGS), []
+    running = asyncio.ensure_future(supply.run(lambda devices: published.append(len(devices))))
+    await until(lambda: published)
+    running.cancel()
+    assert published == [left]
+
+
 async def test_of_devices_that_have_gone_only_the_latest_are_answered_for():
     """A vendor's replica ids never end; a device that has just gone may be about to be allocated."""
     source = Source()
     shown = [Device(DeviceId(f"d{number}"), (0,)) for number in range(MAX_GONE + 2)]
     source.scan = lambda: Scan(tuple(shown))
     clock = count(1000, 20)
-    supply = supply_of(source, Steering(), clock=lambda: float(next(clock)))
+    supply = HostSupply(GPU, source, context_of(Steering(), clock=lambda: float(next(clock))), SETTINGS)
     await supply.look()
     for _ in range(2):
         del shown[-1]

@@ -170,7 +170,7 @@ def test_watch_paths_are_existing_directories(host: Any, source: Any) -> None:
 
 def test_a_device_stays_with_the_first_resource_that_offers_it(host: Any, source: Any) -> None:
     first, second = host.pf(PF, "ens1f0", vfs=2)
-    scan = source("sriov").scan().without({first: "intel.com/a"})
+    scan = source("sriov").scan().without({first: "offered as intel.com/a already"})
     assert offered(scan) == [second]
     assert reason(scan, first) == "offered as intel.com/a already"
 

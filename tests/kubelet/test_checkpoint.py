@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import threading
+from pathlib import Path
 
 import pytest
 from effort import examples
@@ -69,6 +72,21 @@ def test_no_file_is_not_known(tmp_path):
 def test_garbage_raises_nothing(tmp_path, garbage):
     (tmp_path / NAME).write_bytes(garbage)
     assert devices_in_checkpoint(tmp_path) in (None, {})
+
+
+async def test_a_file_that_hangs_is_not_known_and_holds_up_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numaplace.kubelet.checkpoint.READ_SECONDS", 0.05)
+    os.mkfifo(tmp_path / NAME)
+    checkpoint = Checkpoint(tmp_path)
+    try:
+        assert await checkpoint.refresh()
+        assert checkpoint.devices is None
+        async with asyncio.timeout(5):
+            await asyncio.get_running_loop().shutdown_default_executor()
+    finally:
+        os.close(os.open(tmp_path / NAME, os.O_RDWR | os.O_NONBLOCK))
 
 
 async def test_it_is_read_anew_only_when_it_has_changed(tmp_path):

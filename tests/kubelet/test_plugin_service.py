@@ -24,10 +24,11 @@ class Served:
     def __init__(self, handler: Handler, path, **options) -> None:
         self.handler = handler
         self.errors: list[tuple[str, Exception]] = []
+        self.on_error = lambda rpc, error: self.errors.append((rpc, error))
         self.streams = 0
         self.service = DevicePluginService(
             handler,
-            on_error=lambda rpc, error: self.errors.append((rpc, error)),
+            on_error=lambda rpc, error: self.on_error(rpc, error),
             on_streams=lambda count: setattr(self, "streams", count),
             **options,
         )
@@ -260,7 +261,7 @@ async def test_requests_without_a_right_answer_get_the_nearest_and_are_reported(
 
 async def test_a_report_that_fails_is_no_error_for_the_kubelet(served):
     served.handler.prefer = broken
-    served.service._on_error = broken
+    served.on_error = broken
     assert await served.prefer((["d0"], [], 1)) == [["d0"]]
 
 

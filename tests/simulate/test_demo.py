@@ -17,7 +17,7 @@ import pytest
 from in_memory import PLACE
 from numaplace.cli.demo import run_table, summary
 from numaplace.model.names import ResourceName
-from numaplace.simulate.demo import DemoRun, Landing, _reason
+from numaplace.simulate.demo import DemoRun, Landing, reason_of
 from numaplace.simulate.process import DaemonProcess
 from numaplace.simulate.story import ARRIVING, PER_NODE, RUNNING, SETTINGS
 
@@ -143,4 +143,4 @@ async def test_the_reason_is_that_of_the_pods_own_devices() -> None:
         daemon.lines.append({"event": "decision", "resource": gpu, "ids": [id_], "why": why})
     asked = SimpleNamespace(method="GetPreferredAllocation", resource=gpu)
     admission: Any = SimpleNamespace(calls=[asked], containers={"main": {gpu: ("gpu-1",)}})
-    assert await _reason(gpu, admission, daemon) == "its own"
+    assert await reason_of(gpu, admission, daemon) == "its own"

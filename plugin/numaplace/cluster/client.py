@@ -21,6 +21,7 @@ from numaplace.cluster.connection import LEAST_PIECE_BYTES, Connection, connect
 from numaplace.cluster.credentials import Credentials, Server
 from numaplace.cluster.decode import decode
 from numaplace.errors import PeerError
+from numaplace.threads import in_thread
 
 MAX_REASON_LENGTH: Final = 500
 MAX_KEPT: Final = 2
@@ -178,11 +179,11 @@ class ApiClient:
         connection.abort()
 
     async def _head(self, message: _Message) -> h11.Request:
-        authorization = await asyncio.to_thread(self._credentials.authorization)
+        authorization = await in_thread(self._credentials.authorization, name="API credentials")
         return message.head(self._credentials.server, self._user_agent, authorization=authorization)
 
     async def _connect(self) -> Connection:
-        tls = await asyncio.to_thread(self._credentials.tls)
+        tls = await in_thread(self._credentials.tls, name="API credentials")
         return await connect(self._credentials.server, tls)
 
 

@@ -12,15 +12,18 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from numaplace.errors import InputError, PeerError
+from numaplace.threads import within
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST_ENV, PORT_ENV, KUBECONFIG_ENV = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "KUBECONFIG"
 MAX_TOKEN_BYTES = 64 * 1024
+KUBECONFIG_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,11 @@ def _from_kubeconfig(file: str) -> KubeconfigCredentials:
         ) from exc
     configuration = Configuration()
     try:
-        load_kube_config(file, client_configuration=configuration, persist_config=False)
+        load = partial(load_kube_config, file, client_configuration=configuration, persist_config=False)
+        within(load, name="kubeconfig", timeout_seconds=KUBECONFIG_SECONDS)
+    except TimeoutError as exc:
+        problem = f"not read within {KUBECONFIG_SECONDS:.0f} s: a program that it names may hang"
+        raise InputError(f"{KUBECONFIG_ENV}: {file}: {problem}") from exc
     except Exception as exc:
         raise InputError(f"{KUBECONFIG_ENV}: {file}: {exc}") from exc
     url = urlsplit(configuration.host)

@@ -21,11 +21,11 @@ from numaplace import __version__
 from numaplace.config.load import Loaded
 from numaplace.daemon.node import Node
 from numaplace.daemon.runtime.logs import EventLog, logging_to
-from numaplace.daemon.runtime.threads import in_thread
 from numaplace.daemon.steering.suspension import BreakerBox
 from numaplace.errors import InputError
 from numaplace.metrics.labels import ReloadResult
 from numaplace.metrics.metrics import Metrics
+from numaplace.threads import in_thread
 
 Load = Callable[[], Loaded]
 _T = TypeVar("_T")

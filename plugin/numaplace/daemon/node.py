@@ -20,6 +20,7 @@ from numaplace.daemon.runtime.supervise import supervise
 from numaplace.daemon.runtime.trouble_log import TroubleLog
 from numaplace.daemon.steering.build import make_steering
 from numaplace.daemon.steering.context import SteeringContext
+from numaplace.daemon.steering.controller import SteeringController
 from numaplace.daemon.steering.page import SteeringView, steering_view
 from numaplace.daemon.steering.report import SteeringReport
 from numaplace.daemon.steering.settings import Settings
@@ -145,6 +146,19 @@ class Node:
                 await self._pod_resources.close()
                 if self._cluster is not None:
                     self._cluster.close()
+
+    @property
+    def poller(self) -> Poller:
+        return self._poller
+
+    @property
+    def steering(self) -> SteeringController:
+        return self._steerer
+
+    @property
+    def cluster(self) -> ClusterPart | None:
+        """``None`` where the API server is not used."""
+        return self._cluster
 
     async def apply(self, config: Config) -> bool:
         """Change to a configuration in place; return False, with nothing done, if that takes a new start."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from numaplace.model.device import Device
-from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.names import DeviceId
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,11 @@ class Scan:
         """Whether a scan that worked found no device to offer: most likely a selector is wrong."""
         return not self.failed and not self.devices
 
-    def without(self, taken: Mapping[DeviceId, ResourceName]) -> Scan:
-        """Leave out the devices that another resource offers already; the first resource keeps a device."""
+    def without(self, taken: Mapping[DeviceId, str]) -> Scan:
+        """Leave out these devices, each for the reason given."""
         if not any(device.id in taken for device in self.devices):
             return self
-        refused = tuple(
-            LeftOut(device.id, f"offered as {taken[device.id]} already")
-            for device in self.devices
-            if device.id in taken
-        )
+        refused = tuple(LeftOut(device.id, taken[device.id]) for device in self.devices if device.id in taken)
         kept = tuple(device for device in self.devices if device.id not in taken)
         return replace(self, devices=kept, left_out=self.left_out + refused)
 

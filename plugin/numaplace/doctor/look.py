@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import resource
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ from numaplace.kubelet.config.read import USUAL_FILE, KubeletFact, look_at_kubel
 from numaplace.kubelet.plugin.watch import KUBELET_SOCKET
 from numaplace.kubelet.podresources.client import PodResources, connect
 from numaplace.model.names import DeviceId, ResourceName
+from numaplace.threads import in_thread
 
 _NODE = re.compile(r"node\d+", re.ASCII)
 _T = TypeVar("_T")
@@ -66,12 +67,17 @@ async def look(reach: Reach) -> Facts:
     """Read everything once; never raises for what the node shows. Blocking reads run in threads."""
     config = reach.config
     folder = config.kubelet.device_plugin_directory
-    scans = {name: await asyncio.to_thread(_scan, source, config) for name, source in reach.sources.items()}
+    scans = {
+        name: await in_thread(partial(_scan, source, config), name="device scan")
+        for name, source in reach.sources.items()
+    }
     listen = config.http.listen
     daemon = (
         None
         if listen is None
-        else await asyncio.to_thread(look_at_daemon, listen, timeout_seconds=reach.timeout_seconds)
+        else await in_thread(
+            partial(look_at_daemon, listen, timeout_seconds=reach.timeout_seconds), name="daemon's pages"
+        )
     )
     sysfs = config.host.sysfs
     return Facts(
@@ -82,7 +88,7 @@ async def look(reach: Reach) -> Facts:
         registry=look_at_folder(folder.parent / "plugins_registry", procfs=reach.own_procfs),
         kubelet_socket=look_at_socket(folder / KUBELET_SOCKET, procfs=reach.own_procfs),
         pod_resources=await _pod_resources(reach),
-        kubelet=await asyncio.to_thread(_kubelet, reach),
+        kubelet=await in_thread(partial(_kubelet, reach), name="kubelet configuration"),
         topology=read_topology(sysfs),
         cpu_topology=read_cpu_topology(sysfs, procfs=config.host.procfs),
         numa_shown=any(_NODE.fullmatch(name) for name in names_in(sysfs / "devices/system/node")),
@@ -116,7 +122,9 @@ def _scan(source: Source, config: Config) -> ScanFact:
 
 async def _pod_resources(reach: Reach) -> PodResourcesFact:
     path = reach.config.kubelet.pod_resources_socket
-    socket: SocketFact = await asyncio.to_thread(look_at_socket, path, procfs=reach.own_procfs)
+    socket: SocketFact = await in_thread(
+        partial(look_at_socket, path, procfs=reach.own_procfs), name="kubelet socket"
+    )
     if not socket.listening:
         return PodResourcesFact(socket)
     client = connect(f"unix:{path}", observe=lambda _method, _code: None)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from numaplace.model.names import DeviceId, IdsByResource, ResourceName
+from numaplace.threads import in_thread
 
 NAME = "kubelet_internal_checkpoint"
 MAX_BYTES = 16 << 20
@@ -52,7 +54,9 @@ class Checkpoint:
         if version is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(READ_SECONDS):
-                    devices = await asyncio.to_thread(devices_in_checkpoint, self._directory)
+                    devices = await in_thread(
+                        partial(devices_in_checkpoint, self._directory), name="kubelet checkpoint"
+                    )
         self._version, self.devices = version, devices
         return True
 

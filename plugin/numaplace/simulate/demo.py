@@ -138,7 +138,7 @@ async def _land(
     why = {
         resource: reason if reason == NOT_ASKED else reason + _filled(held, resource)
         for resource in pod.devices
-        for reason in (await _reason(resource, admission, daemon),)
+        for reason in (await reason_of(resource, admission, daemon),)
     }
     nodes, devices = await _read_back(client, pod.spec.key)
     return Landing(pod, nodes, devices, why)
@@ -155,7 +155,7 @@ def _filled(held: _Held, resource: ResourceName) -> str:
     return "".join(texts)
 
 
-async def _reason(resource: ResourceName, admission: Admission, daemon: DaemonProcess) -> str:
+async def reason_of(resource: ResourceName, admission: Admission, daemon: DaemonProcess) -> str:
     """Return the daemon's reason for the pod's devices, from its log, which is written after the answer."""
     granted = {one for devices in admission.containers.values() for one in devices.get(resource, ())}
 

@@ -179,6 +179,16 @@ class NodeState:
         """Return which other resource offers a device."""
         return {key: name for name, devices in self.devices.items() if name != but for key in devices}
 
+    def holders(self, *, but: ResourceName) -> dict[DeviceId, ResourceName]:
+        """Return as which other resource a pod holds a device, ours or not."""
+        return {
+            key: name
+            for held in (self.listed.devices.held, self.ledger.in_flight())
+            for name, ids in held.items()
+            if name != but
+            for key in ids
+        }
+
     def snapshot(self, *, offered: IdsByResource | None = None) -> Snapshot | None:
         """Return the allocation state; ``None`` before the first List. ``offered`` ids count as free."""
         seen = self.listed.observation

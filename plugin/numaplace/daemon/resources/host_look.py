@@ -6,16 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from numaplace.daemon.runtime.threads import in_thread, threads_named
 from numaplace.devices.files import noting_trouble
 from numaplace.devices.scan import Scan, Source
 from numaplace.model.names import ResourceName
+from numaplace.threads import in_thread
 
 LOOK_LIMIT_SECONDS = 30.0
 """A look takes milliseconds. A longer one counts as failed; the next look is its end."""
-
-MAX_LEFT_BEHIND = 16
-"""With so many looks of a resource that hang, left behind by reloads, no more are begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +39,6 @@ class HostLook:
     async def take(self) -> Look:
         """Look; ``TimeoutError`` if that takes too long. What the source raises is raised."""
         if self._running is None:
-            if threads_named(self._thread) >= MAX_LEFT_BEHIND:
-                await asyncio.sleep(LOOK_LIMIT_SECONDS)
-                raise TimeoutError
             self._running = in_thread(self._look, name=self._thread)
         running = self._running
         await asyncio.wait({running}, timeout=LOOK_LIMIT_SECONDS)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import math
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from numaplace.daemon.resources.change_watch import ChangeWatch
 from numaplace.daemon.resources.context import ResourceContext, ResourceSettings
@@ -10,18 +14,30 @@ from numaplace.daemon.resources.host_look import HostLook, Look
 from numaplace.daemon.resources.scan_log import ScanLog
 from numaplace.daemon.resources.supply import PutDevices
 from numaplace.devices.inventory import Inventory, InventoryChange
+from numaplace.devices.pci import PCI_ADDRESS
 from numaplace.devices.scan import Scan, Source
 from numaplace.errors import PeerError
 from numaplace.kubelet.api import deviceplugin_pb2 as pb
 from numaplace.kubelet.plugin.render import container_response, plugin_options
 from numaplace.model.device import Device, combine
 from numaplace.model.names import DeviceId, ResourceName
+from numaplace.model.pacing import Backoff
+from numaplace.state.node_state import NodeState
+
+FIRST_LIST_SECONDS = 1.0
+"""As long, the first look waits for a List: it shows the devices that pods hold as other resources."""
 
 SETTLE_SECONDS = 2.0
 """Time to the next look when a device has changed and the change is not believed yet."""
 
+RETRY_SECONDS = 1.0
+"""Time to the next look after one that has failed or was incomplete; it doubles up to the usual interval."""
+
 MAX_GONE = 1024
 """As many devices that have gone are answered for: the kubelet may be about to allocate them."""
+
+_HARDWARE_ID = re.compile(rf"{PCI_ADDRESS.pattern}|GPU-.+")
+"""Ids that name the same device under every resource; ``0`` of another plugin is something else."""
 
 
 class HostSupply:
@@ -38,7 +54,8 @@ class HostSupply:
         self._log = ScanLog(resource, context.metrics, context.log)
         self._inventory = Inventory()
         self._gone: dict[DeviceId, Device] = {}
-        self._looked = False
+        self._looked = self._complete = False
+        self._retry = Backoff(first_seconds=RETRY_SECONDS, longest_seconds=math.inf)
         self._put: PutDevices = lambda _: None
 
     @property
@@ -51,21 +68,20 @@ class HostSupply:
         self._interval_seconds = settings.rescan_interval_seconds
 
     async def run(self, put: PutDevices) -> None:
-        """Look now, after each interval, at file events, and soon while a change is not settled."""
+        """Look now, after each interval, at file events, and soon after trouble or a change."""
         self._put = put
+        await self._first_list()
         try:
             while True:
                 await self.look()
-                if self._looked:
-                    await self._changes.wait(
-                        SETTLE_SECONDS if self._inventory.unsettled else self._interval_seconds
-                    )
+                await self._changes.wait(self._pause_seconds)
         finally:
             self._changes.follow(())
             self._host.give_up()
 
     async def look(self) -> None:
         """Look at the host once; what cannot be seen for a reason of ours changes nothing."""
+        self._complete = False
         try:
             look = await self._host.take()
         except TimeoutError:
@@ -78,7 +94,7 @@ class HostSupply:
             self._changes.follow(look.watch_paths)
             self._log.looked(look)
         state = self._context.keeper.now
-        scan = look.scan.without(state.owners(but=self._resource))
+        scan = look.scan.without(self._taken(state))
         if look.trouble and self._inventory.tracked:
             scan = Scan(failed=True)
         used = state.in_use(self._resource)
@@ -86,7 +102,8 @@ class HostSupply:
         in_use = frozenset(self._inventory.tracked) if used is None else used
         change = self._inventory.update(scan, in_use=in_use, now_seconds=self._context.clock())
         self._take(change)
-        self._log.changed(scan, change)
+        self._complete = not (scan.failed or look.trouble)
+        self._log.changed(scan, change, complete=self._complete)
 
     async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
         """Answer for every device that is offered, and for those that have gone lately."""
@@ -100,6 +117,33 @@ class HostSupply:
     async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
         """Nothing to prepare."""
         return pb.PreStartContainerResponse()
+
+    async def _first_list(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LIST_SECONDS):
+                while self._context.keeper.now.observation is None:  # noqa: ASYNC110 - once, at the start
+                    await asyncio.sleep(FIRST_LIST_SECONDS / 100)
+
+    @property
+    def _pause_seconds(self) -> float:
+        usual = SETTLE_SECONDS if self._inventory.unsettled else self._interval_seconds
+        if not self._complete:
+            return self._retry.pause(longest_seconds=usual)
+        self._retry.reset()
+        return usual
+
+    def _taken(self, state: NodeState) -> Mapping[DeviceId, str]:
+        """Return which devices other resources have, and how.
+
+        The kubelet knows a device by resource and id: it would give one that a pod holds to another pod.
+        """
+        held = {
+            key: f"held by a pod as {name}"
+            for key, name in state.holders(but=self._resource).items()
+            if name in state.devices or _HARDWARE_ID.fullmatch(key)
+        }
+        offered = state.owners(but=self._resource).items()
+        return held | {key: f"offered as {name} already" for key, name in offered}
 
     def _hangs(self) -> None:
         self._log.hangs(self._inventory.devices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 from numaplace.daemon.resources.host_look import Look
 from numaplace.daemon.runtime.logs import EventLog
@@ -26,7 +26,7 @@ class ScanLog:
         self._hang = TroubleLog(
             log, "device scan hangs", over="device scan works again", clock=time.monotonic
         )
-        self._incomplete = TroubleLog(log, "device scan is incomplete; devices stay as they were",
+        self._incomplete = TroubleLog(log, "device scan is incomplete, will retry; known devices stay",
                                       over="device scan is complete again", clock=time.monotonic)  # fmt: skip
         self._logged: frozenset[LeftOut | str] = frozenset()
 
@@ -49,15 +49,16 @@ class ScanLog:
         else:
             self._incomplete.ended(resource=self._resource)
 
-    def changed(self, scan: Scan, change: InventoryChange) -> None:
+    def changed(self, scan: Scan, change: InventoryChange, *, complete: bool) -> None:
         """Log what is new, and set the gauges."""
+        matched_nothing = complete and scan.matched_nothing
         devices = change.inventory.devices
         healthy = self._set_devices(devices)
         self._metrics.set_scan(
             self._resource,
             left_out=len(change.inventory.left_out),
-            matched_nothing=scan.matched_nothing,
-            failed=scan.failed,
+            matched_nothing=matched_nothing,
+            failed=not complete,
         )
         if change.changed:
             changes = {
@@ -77,17 +78,17 @@ class ScanLog:
             self._log.warning(
                 "devices without a NUMA node", resource=self._resource, ids=change.without_topology
             )
-        self._log_new(scan, change.inventory.left_out)
+        warnings = set(scan.warnings)
+        if matched_nothing and not warnings:
+            warnings.add("no device matches the selectors")
+        self._log_new(warnings, change.inventory.left_out)
 
     def _set_devices(self, devices: Collection[Device]) -> int:
         healthy = sum(device.healthy for device in devices)
         self._metrics.set_devices(self._resource, healthy=healthy, unhealthy=len(devices) - healthy)
         return healthy
 
-    def _log_new(self, scan: Scan, left_out: Collection[LeftOut]) -> None:
-        warnings = set(scan.warnings)
-        if scan.matched_nothing and not warnings:
-            warnings.add("no device matches the selectors")
+    def _log_new(self, warnings: Set[str], left_out: Collection[LeftOut]) -> None:
         for warning in sorted(warnings - self._logged):
             self._log.warning("device scan", resource=self._resource, warning=warning)
         new = sorted(set(left_out) - self._logged, key=lambda one: one.id)

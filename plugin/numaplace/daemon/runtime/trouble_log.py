@@ -35,6 +35,11 @@ class TroubleLog:
         self._logged_at = 0.0
         self._lasts = False
 
+    @property
+    def key(self) -> str | None:
+        """What happened last."""
+        return self._key
+
     def happened(self, key: str = "", *, exc: BaseException | None = None, **fields: object) -> None:
         """Note the trouble. With ``exc`` it is a failure of ours, logged with its traceback."""
         now = self._clock()

@@ -19,6 +19,10 @@ from numaplace.model.names import ResourceName
 from numaplace.model.podresources import Allocatable, MemoryBlock
 from numaplace.model.topology import NumaTopology
 from numaplace.prediction.model import KubeletModel
+from numaplace.threads import in_thread
+
+LOOKUP_SECONDS = 30.0
+"""Files that hang, and a node's CPUs, count as not known after this time."""
 
 CONFIGZ_SECONDS = 10.0
 NOT_ASKED = KnownKubelet(problem="it has not been asked for yet")
@@ -84,7 +88,8 @@ class KubeletProbe:
         generation = self._generation
         self._asked_at = self._context.clock()
         try:
-            known, failures = await self._source.find(), 0
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                known, failures = await self._source.find(), 0
             self._context.report.looked_up()
         except Exception as exc:  # noqa: BLE001 - whatever it is, nothing is withheld until it is known
             known, failures = KnownKubelet(problem=f"the look at it failed: {exc!r}"), self._failures + 1
@@ -119,7 +124,9 @@ class KubeletOfNode:
     async def find(self) -> KnownKubelet:
         """Look at the configuration and the CPUs; a kubelet does so when it starts."""
         host = self._config.host
-        self._cpus = await asyncio.to_thread(read_cpu_topology, host.sysfs, procfs=host.procfs)
+        self._cpus = await in_thread(
+            partial(read_cpu_topology, host.sysfs, procfs=host.procfs), name="CPU topology"
+        )
         return await find_kubelet(self._config, self._cluster)
 
     def model(
@@ -150,7 +157,7 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
             procfs=config.host.procfs,
             socket=config.kubelet.device_plugin_directory / KUBELET_SOCKET,
         )
-        fact = await asyncio.to_thread(look)
+        fact = await in_thread(look, name="kubelet configuration")
         if fact.settings is not None and not fact.changed:
             return KnownKubelet(fact.settings, f"file {', '.join(fact.sources)}")
         problem = fact.problem or f"{fact.changed} was changed after the kubelet's start"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from enum import StrEnum
 
 from numaplace.daemon.runtime.logs import EventLog
+from numaplace.daemon.runtime.trouble_log import TroubleLog
 from numaplace.metrics.labels import SteeredEffect, SteeringFailure
 from numaplace.metrics.steering import SteeringMetrics
 from numaplace.model.device import natural_key
@@ -13,6 +15,9 @@ from numaplace.model.mask import nodes_of
 from numaplace.model.names import DeviceId, PodKey, ResourceName, Strategy
 from numaplace.steering.decision import Reason, SteeringDecision, WithoutSteering
 from numaplace.steering.text import decision_lines, refusal_text, steered_text
+
+FAILED = "steering failed; all topology is published"
+NOT_LOOKED_UP = "the kubelet's configuration could not be looked up; will retry"
 
 COME_AND_GO = frozenset(
     {
@@ -47,8 +52,8 @@ class SteeringReport:
         self._log = log
         self._metrics = metrics
         self._reasons: frozenset[Reason] | None = None
-        self._failing: SteeringFailure | None = None
-        self._lookup_failure = ""
+        self._failure = TroubleLog(log, FAILED, over="steering works again", clock=time.monotonic)
+        self._no_lookup = TroubleLog(log, NOT_LOOKED_UP, clock=time.monotonic)
 
     def computed(self, decision: SteeringDecision, *, duration_seconds: float) -> None:
         """Count a decision that was worked out."""
@@ -95,30 +100,20 @@ class SteeringReport:
     def failed(self, reason: SteeringFailure, what: str, exc: BaseException | None = None) -> None:
         """Report a failure; logged once until something has worked again."""
         self._metrics.count_failure(reason)
-        if reason is self._failing:
-            return
-        self._failing = reason
-        if exc is None:
-            self._log.warning("steering failed; all topology is published", reason=what)
-        else:
-            self._log.error("steering failed; all topology is published", exc=exc, reason=what)
+        self._failure.happened(reason, exc=exc, reason=what)
 
     def lookup_failed(self, exc: Exception) -> None:
         """Report an exception while the kubelet's configuration was looked up."""
         self._metrics.count_failure(SteeringFailure.ERROR)
-        if repr(exc) != self._lookup_failure:
-            self._log.error("the kubelet's configuration could not be looked up; will retry", exc=exc)
-        self._lookup_failure = repr(exc)
+        self._no_lookup.happened(repr(exc), exc=exc)
 
     def looked_up(self) -> None:
         """Note that the kubelet's configuration was looked up without an exception."""
-        self._lookup_failure = ""
+        self._no_lookup.ended()
 
     def worked(self) -> None:
         """Log, after a failure, that a set was worked out and delivered."""
-        if self._failing is not None:
-            self._log.info("steering works again", after=self._failing)
-        self._failing = None
+        self._failure.ended(after=self._failure.key)
 
     def tripped(self, pod: PodKey, decision: SteeringDecision, *, backoff_seconds: float) -> None:
         """Report that the circuit breaker has opened."""

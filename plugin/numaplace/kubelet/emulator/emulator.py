@@ -15,6 +15,7 @@ resource five minutes after its plugin has gone.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +39,7 @@ from numaplace.kubelet.emulator.values import (
     Endpoint,
     Faults,
     Limits,
+    PodResourcesMethod,
     PodSpec,
     Registration,
 )
@@ -50,8 +52,9 @@ class KubeletEmulator:
     """An async context manager: started on entry, stopped on exit.
 
     ``root`` must be short (107 bytes for a socket path); ``seed`` decides what a kubelet leaves to Go's
-    map order. ``faults`` may be replaced at any time. With ``ask_plugins`` off the kubelet chooses alone, as
-    if no plugin offered GetPreferredAllocation. ``InputError`` if ``root`` is too long.
+    map order. ``faults`` and ``on_publish``, which is called after each device list, may be replaced at any
+    time; ``api_calls`` counts the calls of PodResources. With ``ask_plugins`` off the kubelet chooses alone,
+    as if no plugin offered GetPreferredAllocation. ``InputError`` if ``root`` is too long.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class KubeletEmulator:
     ) -> None:
         unix_target(root / "device-plugins" / "kubelet.sock")
         self.faults = faults
+        self.api_calls: Counter[PodResourcesMethod] = Counter()
+        self.on_publish: Callable[[ResourceName], None] = lambda _: None
         self.device_plugins_dir = root / "device-plugins"
         self.pod_resources_socket = root / "pod-resources" / "kubelet.sock"
         self._order = MapOrder(seed)
@@ -141,12 +146,13 @@ class KubeletEmulator:
                 tasks=tasks,
                 changes=self._changes,
                 limits=self._limits,
+                on_publish=lambda resource: self.on_publish(resource),
             )
             server = new_server()
             add_RegistrationServicer_to_server(plugins, server)
             server.add_insecure_port(unix_target(self.device_plugins_dir / "kubelet.sock"))
             api = new_server()
-            service = PodResourcesService(self._node, faults=lambda: self.faults)
+            service = PodResourcesService(self._node, faults=lambda: self.faults, calls=self.api_calls)
             add_PodResourcesListerServicer_to_server(service, api)
             api.add_insecure_port(unix_target(self.pod_resources_socket))
             try:

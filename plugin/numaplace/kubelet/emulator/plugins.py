@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,13 +91,21 @@ class PluginServer(RegistrationServicer):
     """Registration, and the clients that it makes. Lives from one start of the kubelet to its stop."""
 
     def __init__(
-        self, folder: Path, *, node: Node, tasks: asyncio.TaskGroup, changes: Changes, limits: Limits
+        self,
+        folder: Path,
+        *,
+        node: Node,
+        tasks: asyncio.TaskGroup,
+        changes: Changes,
+        limits: Limits,
+        on_publish: Callable[[ResourceName], None],
     ) -> None:
         self._folder = folder
         self._node = node
         self._tasks = tasks
         self._changes = changes
         self._limits = limits
+        self._on_publish = on_publish
         self._clients: list[PluginClient] = []
         self._connected: dict[ResourceName, dict[str, PluginClient]] = {}
         self._primary: dict[ResourceName, PluginClient] = {}
@@ -190,6 +199,7 @@ class PluginServer(RegistrationServicer):
             try:
                 async for message in client.stub.ListAndWatch(pb.Empty()):
                     self._node.publish(client.resource, message.devices)
+                    self._on_publish(client.resource)
                     self._changes.notify()
             except aio.AioRpcError:
                 pass

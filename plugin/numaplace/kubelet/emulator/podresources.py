@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,33 +14,21 @@ from numaplace.kubelet.api import podresources_pb2 as pb
 from numaplace.kubelet.api.podresources_pb2_grpc import PodResourcesListerServicer
 from numaplace.kubelet.emulator.node import Node
 from numaplace.kubelet.emulator.values import Faults, PodResourcesMethod, RateLimit
+from numaplace.model.pacing import TokenBucket
 
 _Context = aio.ServicerContext[Any, Any]
 
 
-class TokenBucket:
-    """A rate limit over monotonic seconds: full at first, refilled continuously."""
-
-    def __init__(self) -> None:
-        self._used = 0.0
-        self._at = 0.0
-
-    def allow(self, limit: RateLimit, *, now_seconds: float) -> bool:
-        self._used = max(0.0, self._used - (now_seconds - self._at) * limit.per_second)
-        self._at = now_seconds
-        if self._used + 1 > limit.burst:
-            return False
-        self._used += 1
-        return True
-
-
 class PodResourcesService(PodResourcesListerServicer):
-    """List, Get and GetAllocatableResources of podresources/v1."""
+    """List, Get and GetAllocatableResources of podresources/v1; ``calls`` counts them."""
 
-    def __init__(self, node: Node, *, faults: Callable[[], Faults]) -> None:
+    def __init__(
+        self, node: Node, *, faults: Callable[[], Faults], calls: Counter[PodResourcesMethod]
+    ) -> None:
         self._node = node
         self._faults = faults
-        self._bucket = TokenBucket()
+        self._calls = calls
+        self._bucket: tuple[RateLimit, TokenBucket] | None = None
 
     async def List(  # noqa: N802
         self,
@@ -73,9 +62,16 @@ class PodResourcesService(PodResourcesListerServicer):
 
     async def _misbehave(self, method: PodResourcesMethod, context: _Context) -> None:
         faults = self._faults()
-        limit = faults.rate_limit
-        if limit and not self._bucket.allow(limit, now_seconds=asyncio.get_running_loop().time()):
+        self._calls[method] += 1
+        if faults.rate_limit and self._used_up(faults.rate_limit):
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
         await asyncio.sleep(faults.delays_seconds.get(method, 0))
         if code := faults.errors.get(method):
             await context.abort(grpc.StatusCode[code], f"{method} fails on purpose")
+
+    def _used_up(self, limit: RateLimit) -> bool:
+        now = asyncio.get_running_loop().time()
+        if self._bucket is None or self._bucket[0] != limit:
+            bucket = TokenBucket(rate_per_second=limit.per_second, burst=limit.burst, now_seconds=now)
+            self._bucket = (limit, bucket)
+        return self._bucket[1].take(now) > 0.0
