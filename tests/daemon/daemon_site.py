@@ -134,8 +134,8 @@ class Served:
         return self.node._poller
 
     @property
-    def keeper(self) -> NodeState:
-        return self.node._keeper
+    def node_state(self) -> NodeState:
+        return self.node._node_state
 
     @property
     def steerer(self) -> SteeringController:

@@ -56,21 +56,21 @@ class Steering:
 
 
 class Decider:
-    def __init__(self, keeper):
-        self.keeper = keeper
+    def __init__(self, node_state):
+        self.node_state = node_state
 
     async def decide(self, ask):
         ids = fallback(ask.available, ask.must_include, ask.size)
-        self.keeper.answered(ask.resource, ids, asking=None, asked_at_seconds=ask.asked_at_seconds)
+        self.node_state.answered(ask.resource, ids, requester=None, asked_at_seconds=ask.asked_at_seconds)
         return ids
 
 
 def supply_of(source, steering, *, clock):
-    keeper = NodeStateHolder(NumaTopology(NODES), clock=clock)
-    keeper.observed(Observation((), Allocatable(), 0.0))
+    node_state = NodeStateHolder(NumaTopology(NODES), clock=clock)
+    node_state.observed(Observation((), Allocatable(), 0.0))
     context = ResourceContext(
-        keeper,
-        Decider(keeper),
+        node_state,
+        Decider(node_state),
         steering,
         DirectoryWatch(on_degraded=pytest.fail),
         Metrics(version="test", clock=time.monotonic),

@@ -68,7 +68,7 @@ class Node:
         self._log = log
         self._clock = clock
         self._settings = settings_of(config)
-        self._keeper = NodeStateHolder(read_topology(config.host.sysfs), clock=clock)
+        self._node_state = NodeStateHolder(read_topology(config.host.sysfs), clock=clock)
         self._kubelet: SocketIdentity | None = None
         self._outage = TroubleLog(
             log, OUTAGE, over="PodResources answers again", clock=clock, quiet_seconds=OUTAGE_QUIET_SECONDS
@@ -86,7 +86,7 @@ class Node:
         )
         self._cluster = cluster_part(config.cluster, env=env or {}, metrics=metrics, log=log, clock=clock)
         self._decider = Decider(
-            keeper=self._keeper,
+            node_state=self._node_state,
             poller=self._poller,
             metrics=metrics,
             log=log,
@@ -98,7 +98,7 @@ class Node:
             config,
             SteeringContext(
                 self._services,
-                self._keeper,
+                self._node_state,
                 self._poller,
                 self._cluster,
                 SteeringReport(log, metrics.steering),
@@ -110,18 +110,19 @@ class Node:
         )
         self.resources = ResourcesInService(
             ResourceContext(
-                self._keeper, self._decider, self._steerer, self._directories, metrics, log, clock
+                self._node_state, self._decider, self._steerer, self._directories, metrics, log, clock
             ),
             self._watch,
             on_accepted=self._accepted,
         )
-        self._pages = NodePages(self._keeper, self._poller, self.resources, self._steering_view, metrics, log)
+        self._pages = NodePages(
+            self._node_state, self._poller, self.resources, self._steering_view, metrics, log
+        )
         self._first = self.resources.prepare(new_sources(config), self._settings)
         self.port: int | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve while the context is open."""
         with self._pages.served(self._config.http.listen) as self.port:
             self._metrics.set_inotify(available=True)
             self._tell_topology()
@@ -174,12 +175,12 @@ class Node:
         )
 
     def _observed(self, observation: Observation) -> None:
-        self._keeper.observed(observation)
+        self._node_state.observed(observation)
         # A decision may be waiting for this List: steering and Events come after it.
         loop = asyncio.get_running_loop()
         loop.call_soon(self._steerer.wake)
         if self._cluster is not None:
-            loop.call_soon(self._listed, self._cluster, self._keeper.now)
+            loop.call_soon(self._listed, self._cluster, self._node_state.now)
 
     def _listed(self, cluster: ClusterPart, state: NodeState) -> None:
         cluster.listed(state, ours=self.resources.names, steered=self._steered)
@@ -202,7 +203,7 @@ class Node:
         kubelet = self._watch.kubelet()
         if kubelet != self._kubelet:
             self._kubelet = kubelet
-            self._keeper.kubelet_restarted()
+            self._node_state.kubelet_restarted()
             self._steerer.kubelet_lost()
         self._steerer.kubelet_returned()
         self._poller.refresh_allocatable()
@@ -223,7 +224,7 @@ class Node:
         return steering_view(self._config.steering.mode, self.steering_status(), self._services())
 
     def _tell_topology(self) -> None:
-        topology = self._keeper.now.topology
+        topology = self._node_state.now.topology
         self._log.info("topology", numa_nodes=topology.nodes)
         if len(topology.nodes) > self._config.max_allowable_numa_nodes:
             self._log.warning(

@@ -10,7 +10,7 @@ from numaplace.model.observation import Observation
 from numaplace.model.topology import NumaTopology
 from numaplace.state.attribution import Specs
 from numaplace.state.node_state import NodeState
-from numaplace.state.question import Asking
+from numaplace.state.question import Requester
 
 
 class NodeStateHolder:
@@ -21,7 +21,6 @@ class NodeStateHolder:
         self.now = NodeState(topology)
 
     def observed(self, observation: Observation) -> None:
-        """Take in a List (the poller's callback)."""
         self.now = self.now.observed(observation)
 
     def set_devices(self, resource: ResourceName, devices: Collection[Device] | None) -> None:
@@ -38,12 +37,12 @@ class NodeStateHolder:
         resource: ResourceName,
         ids: Sequence[DeviceId],
         *,
-        asking: Asking | None,
+        requester: Requester | None,
         asked_at_seconds: float,
     ) -> None:
         """Note our preference: the Allocate that follows it, with the same ids, is for the same pod."""
         self.now = self.now.answered(
-            resource, ids, asking=asking, asked_at_seconds=asked_at_seconds, now_seconds=self._clock()
+            resource, ids, requester=requester, asked_at_seconds=asked_at_seconds, now_seconds=self._clock()
         )
 
     def granted(self, resource: ResourceName, ids: Sequence[DeviceId]) -> float:
@@ -64,7 +63,6 @@ class NodeStateHolder:
         return not before <= self.now.logs.announced.known
 
     def kubelet_lost(self) -> None:
-        """Note that the kubelet follows a resource no more."""
         self.now = self.now.kubelet_lost(now_seconds=self._clock())
 
     def kubelet_restarted(self) -> None:

@@ -20,7 +20,7 @@ from numaplace.metrics.metrics import Metrics
 class NodePages:
     """The pages of one node. ``steering`` is what ``/steering`` shows; ``serving``: it is not stopping."""
 
-    keeper: NodeStateHolder
+    node_state: NodeStateHolder
     poller: Poller
     resources: ResourcesInService
     steering: Callable[[], SteeringView]
@@ -49,7 +49,7 @@ class NodePages:
 
     def _refresh(self) -> None:
         """Set the gauges that are only worth setting when somebody looks."""
-        if snapshot := self.keeper.now.snapshot():
+        if snapshot := self.node_state.now.snapshot():
             self.metrics.set_snapshot(snapshot)
         for name, registered in self.resources.registered.items():
             self.metrics.set_registered(name, registered=registered)

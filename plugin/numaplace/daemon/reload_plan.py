@@ -16,7 +16,6 @@ from numaplace.model.names import ResourceName
 
 
 def fixed_parts(config: Config) -> tuple[object, ...]:
-    """Return what cannot be changed while serving."""
     return (config.kubelet, config.host, config.http, config.cluster, config.poll_interval_seconds)
 
 
@@ -38,7 +37,6 @@ def _without_strategy(resource: ResourceConfig) -> ResourceConfig:
 
 
 def settings_of(config: Config) -> Mapping[ResourceName, ResourceSettings]:
-    """Return what a reload may change of each resource."""
     return {
         resource.name: ResourceSettings(
             DecisionSettings(

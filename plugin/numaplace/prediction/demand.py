@@ -27,7 +27,6 @@ class Demand:
 
 @lru_cache(maxsize=1024)
 def demand_of(unit: Request, scope: Scope) -> Demand:
-    """Return what a unit of admission (``Request.units``) asks for."""
     pod = unit.pod()
     container = pod.containers[0]
     limits = pod.effective_limits if scope is Scope.POD else container.limits

@@ -6,8 +6,8 @@ from numaplace.managers.admission import Scope
 from numaplace.managers.cpu.static import StaticCpuPolicy, exclusive_cpus, pod_exclusive_cpus
 from numaplace.managers.memory.requests import container_requests, is_placed, pod_requests
 from numaplace.managers.memory.static import StaticMemoryPolicy
-from numaplace.managers.pod import Amounts, Container, Pod
-from numaplace.model.names import CPU, ResourceName, is_memory
+from numaplace.managers.pod import Container, Pod
+from numaplace.model.names import CPU, Amounts, ResourceName, is_memory
 from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.request import Request, is_compute
 

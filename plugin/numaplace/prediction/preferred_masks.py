@@ -56,7 +56,6 @@ class PreferredMasks:
         return sum(group.free for group in self._state.devices[resource])
 
     def free_nodes(self, resource: ResourceName) -> int:
-        """Return the mask of the NUMA nodes that have free devices."""
         mask = 0
         for group in self._state.devices.get(resource, ()):
             if group.free > 0:
@@ -71,7 +70,6 @@ class PreferredMasks:
         return (self._free_cpus & local).bit_count()
 
     def free_bytes(self, type_: ResourceName, mask: int) -> int:
-        """Return the free bytes of the mask's nodes."""
         free = self._free_bytes.get(type_)
         if free is None:
             assert self._memory is not None  # noqa: S101 - nobody asks without the Static policy
@@ -116,7 +114,6 @@ class PreferredMasks:
         return any(self._fits(mask, requests) for mask in self._open)
 
     def score(self, resource: ResourceName, mask: int) -> int:
-        """Return the KEP-6007 score of a mask."""
         key = (resource, mask)
         if key not in self._scores:
             self._scores[key] = utilization_score(*self.use(resource, mask))

@@ -40,7 +40,6 @@ class Request:
 
     @property
     def total(self) -> Mapping[ResourceName, int]:
-        """What all containers ask for together."""
         total: Counter[ResourceName] = Counter()
         for amounts in self.containers:
             for resource, amount in amounts:
@@ -57,7 +56,6 @@ class Request:
         return tuple(Request((amounts,)) for amounts in self.containers)
 
     def pod(self) -> Pod:
-        """Return a pod of this request, as the managers take it."""
         placed = any(is_compute(resource) for amounts in self.containers for resource, _ in amounts)
         return Pod(
             REQUEST_UID,

@@ -40,7 +40,6 @@ class DeviceGroup:
 
     @property
     def free(self) -> int:
-        """The devices that a container may get."""
         return self.healthy - self.allocated
 
 

@@ -31,7 +31,6 @@ class Admission:
 
     @property
     def candidates(self) -> tuple[PodKey, ...]:
-        """Their names, sorted."""
         return tuple(sorted({pod.key for pod in self.able}))
 
     @property
@@ -74,7 +73,7 @@ class AdmissionLog:
     complete: frozenset[PodKey] = frozenset()
     _decided_at_seconds: float | None = None
 
-    def observed(self, change: ListChange) -> AdmissionLog:
+    def after_list(self, change: ListChange) -> AdmissionLog:
         """Note a List. Pods that are new in it make all others complete; pods that are gone are forgotten."""
         pods = change.pods
         if not pods:
@@ -83,7 +82,9 @@ class AdmissionLog:
             return AdmissionLog(frozenset(change.entries).difference(pods.came, pods.emptied))
         return replace(self, complete=self.complete.difference(pods.gone, pods.emptied))
 
-    def asking(self, entries: Entries, resource: ResourceName, *, latest: Grant | None = None) -> Admission:
+    def admission_for(
+        self, entries: Entries, resource: ResourceName, *, latest: Grant | None = None
+    ) -> Admission:
         """Return who may be asking, given the List that was observed last and our latest grant (``Ledger``).
 
         If the grant was made since a decision after which no new pod has appeared, it can only be for the pod
@@ -129,7 +130,6 @@ def is_done(container: ContainerUse) -> bool:
 
 
 def has_resource(container: ContainerUse, resource: ResourceName) -> bool:
-    """Return whether the container holds devices of the resource."""
     return any(block.resource == resource for block in container.devices)
 
 

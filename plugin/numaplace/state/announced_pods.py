@@ -29,7 +29,6 @@ class AnnouncedPods:
 
     @property
     def known(self) -> frozenset[PodKey]:
-        """The pods that the API server has."""
         return frozenset(self._since)
 
     def forgotten(self, *, now_seconds: float) -> AnnouncedPods:
@@ -46,7 +45,7 @@ class AnnouncedPods:
         listed = {key: uid for key, uid in self._listed.items() if key in since}
         return AnnouncedPods(since, listed, self._forgot_at)
 
-    def observed(self, change: ListChange) -> AnnouncedPods:
+    def after_list(self, change: ListChange) -> AnnouncedPods:
         """Note which pods a List shows that was sent after they were announced."""
         taken_at_seconds = change.taken_at_seconds
         if taken_at_seconds < self._forgot_at:

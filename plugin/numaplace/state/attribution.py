@@ -17,12 +17,10 @@ from functools import reduce
 
 from numaplace.managers.device_manager import ContainerKind
 from numaplace.managers.pod import Container, Pod, QosClass
-from numaplace.model.names import CPU, PodKey, ResourceName, is_memory
+from numaplace.model.names import CPU, Amounts, PodKey, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, PodUse
 from numaplace.state.admission import Admission, can_ask, has_resource, is_done, last_touched
 from numaplace.state.snapshot import Snapshot
-
-Amounts = Mapping[ResourceName, int]
 
 
 @dataclass(frozen=True, slots=True)

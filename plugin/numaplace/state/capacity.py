@@ -45,7 +45,6 @@ NO_DEVICES = DeviceTable({}, {}, {}, {})
 
 
 def _table(devices: Iterable[tuple[DeviceId, int, bool]]) -> DeviceTable:
-    """Return the table of (id, mask, healthy)."""
     healthy: dict[DeviceId, int] = {}
     free: dict[DeviceId, DeviceState] = {}
     used: dict[DeviceId, DeviceState] = {}
@@ -98,7 +97,7 @@ def _memory_per_node(blocks: Iterable[MemoryBlock], known: int) -> dict[Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class NodeCapacity:
     """CPUs, memory and foreign devices: everything that follows from topology and Allocatable alone.
 
     ``known`` is the mask of the topology's nodes, ``cpu_masks`` the single-node mask of each CPU.
@@ -112,11 +111,11 @@ class Capacity:
     foreign: Mapping[ResourceName, DeviceTable]
 
 
-def capacity_of(topology: NumaTopology, allocatable: Allocatable) -> Capacity:
+def capacity_of(topology: NumaTopology, allocatable: Allocatable) -> NodeCapacity:
     """Index ``allocatable`` (GetAllocatableResources: capacity without reserved CPUs) by NUMA node."""
     known = topology.mask
     cpu_masks = {cpu: 1 << node for cpu, node in topology.node_of_cpu().items() if node in topology.nodes}
-    return Capacity(
+    return NodeCapacity(
         known=known,
         cpu_masks=cpu_masks,
         cpus=Counter(cpu_masks[cpu] for cpu in allocatable.cpus if cpu in cpu_masks),

@@ -30,7 +30,7 @@ class CompanionLog:
     requests: tuple[Request, ...] = ()
     _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
 
-    def observed(self, entries: Entries, complete: frozenset[PodKey]) -> CompanionLog:
+    def after_list(self, entries: Entries, complete: frozenset[PodKey]) -> CompanionLog:
         """Note the listed pods that are done with admission; another one shows a part of its request only."""
         new = complete - self._noted
         noted = self._noted & complete

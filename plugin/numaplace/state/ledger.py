@@ -81,7 +81,7 @@ class Ledger:
             _freed=_unfreed(self._freed, resource, grant.ids),
         )
 
-    def listed(self, change: ListChange) -> Ledger:
+    def after_list(self, change: ListChange) -> Ledger:
         """Note a List; grants made after it was sent are not judged by it.
 
         Returns itself if it changes nothing.

@@ -34,7 +34,6 @@ class PodChanges:
     emptied: frozenset[PodKey] = _NO_KEYS
 
     def __bool__(self) -> bool:
-        """Whether there is any change."""
         return bool(self.changed or self.gone)
 
 
@@ -63,7 +62,6 @@ class ListChange:
 
     @property
     def taken_at_seconds(self) -> float:
-        """When the List was sent."""
         return float("-inf") if self.observation is None else self.observation.taken_at_seconds
 
     def then(self, observation: Observation, *, cache: ContributionCache | None = None) -> ListChange:
@@ -138,7 +136,6 @@ def _pod_changes(old: Entries, new: Entries, touched: Iterable[PodKey]) -> PodCh
 
 
 def _same(before: tuple[PodUse, ...], now: tuple[PodUse, ...]) -> bool:
-    """Compare in any order."""
     return len(before) == len(now) and all(any(a is b or a == b for b in now) for a in before)
 
 

@@ -20,7 +20,7 @@ from numaplace.state.ledger import Grant, Ledger
 from numaplace.state.list_change import ListChange
 from numaplace.state.pod_logs import PodLogs
 from numaplace.state.pod_totals import ContributionCache
-from numaplace.state.question import Asking, Question
+from numaplace.state.question import Question, Requester
 from numaplace.state.snapshot import Snapshot, build_snapshot
 
 
@@ -50,10 +50,9 @@ class NodeState:
     # Events.
 
     def observed(self, observation: Observation) -> NodeState:
-        """Note a List."""
         before = self.listed.observation
         change = self.listed.then(observation, cache=self._memo.contributions)
-        ledger = self.ledger.listed(change)
+        ledger = self.ledger.after_list(change)
         same = (
             before is not None
             and not change.pods
@@ -64,7 +63,7 @@ class NodeState:
             self,
             listed=change,
             ledger=ledger,
-            logs=self.logs.observed(change),
+            logs=self.logs.after_list(change),
             version=self.version + (not same),
             _memo=_Memo(self._memo.contributions),
         )
@@ -81,23 +80,22 @@ class NodeState:
         resource: ResourceName,
         ids: Sequence[DeviceId],
         *,
-        asking: Asking | None,
+        requester: Requester | None,
         asked_at_seconds: float,
         now_seconds: float,
     ) -> NodeState:
         """Note our preference, and who it is for, as far as ``question`` told."""
         logs = self.logs
-        if asking is not None:
+        if requester is not None:
             admission = logs.admission.decided(
-                asking.attribution.admission, self.listed.entries, now_seconds=now_seconds
+                requester.attribution.admission, self.listed.entries, now_seconds=now_seconds
             )
             logs = replace(logs, admission=admission)
-        pod = asking.pod if asking else None
+        pod = requester.pod if requester else None
         ledger = self.ledger.answered(resource, ids, asked_at_seconds=asked_at_seconds, pod=pod)
         return replace(self, ledger=ledger, logs=logs)
 
     def granted(self, resource: ResourceName, ids: Sequence[DeviceId], *, now_seconds: float) -> NodeState:
-        """Note that we answered Allocate with these ids."""
         logs = replace(self.logs, unlisted=self.logs.unlisted.granted(resource, ids))
         return self._changed(ledger=self.ledger.granted(resource, ids, now_seconds=now_seconds), logs=logs)
 
@@ -134,7 +132,6 @@ class NodeState:
 
     @property
     def observation(self) -> Observation | None:
-        """The List observed last."""
         return self.listed.observation
 
     @property
@@ -176,7 +173,6 @@ class NodeState:
         return found
 
     def owners(self, *, but: ResourceName) -> dict[DeviceId, ResourceName]:
-        """Return which other resource offers a device."""
         return {key: name for name, devices in self.devices.items() if name != but for key in devices}
 
     def snapshot(self, *, offered: IdsByResource | None = None) -> Snapshot | None:
@@ -206,7 +202,7 @@ class NodeState:
         return None if snapshot is None else snapshot.in_use(resource)
 
     def candidates(self, resource: ResourceName) -> Collection[PodKey]:
-        """Return the pods that may be asking, by the List observed last."""
+        """Return the pods that may have sent the request, by the List observed last."""
         return self._asking(resource, self.ledger.latest).candidates
 
     def question(
@@ -217,20 +213,20 @@ class NodeState:
         ``fresh``: the List is newer than the call. An older one may lack the pod under admission.
         """
         snapshot = self.snapshot(offered={resource: offered})
-        asking, request = None, None
+        requester, request = None, None
         if fresh and snapshot is not None:
             latest = self.ledger.latest
             attribution = attribute(self._asking(resource, latest), resource, size, specs=specs)
             held = attributed_nodes(attribution, snapshot=snapshot)
             if held is None:
                 held = held_nodes(attribution.admission, resource, snapshot=snapshot, latest=latest)
-            asking, request = Asking(attribution, held), attribution.request
+            requester, request = Requester(attribution, held), attribution.request
         rest = self.logs.companions.companions(resource, size) if request is None else attribution.rest
-        return Question(self.topology, snapshot, asking, rest, self.ledger.freed_at(resource))
+        return Question(self.topology, snapshot, requester, rest, self.ledger.freed_at(resource))
 
     def granted_to(self, resource: ResourceName, size: int, *, specs: Specs) -> Attribution:
         """Return who asked for what was just granted, by a List that was sent during the call to us."""
         return attribute(self._asking(resource, self.ledger.previous), resource, size, specs=specs)
 
     def _asking(self, resource: ResourceName, latest: Grant | None) -> Admission:
-        return self.logs.admission.asking(self.listed.entries, resource, latest=latest)
+        return self.logs.admission.admission_for(self.listed.entries, resource, latest=latest)

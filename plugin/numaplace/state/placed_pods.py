@@ -36,7 +36,7 @@ class PlacedPodsLog:
 
     _seen: Mapping[PodKey, _Seen] | None = field(default=None, repr=False)
 
-    def observed(
+    def after_list(
         self,
         change: ListChange,
         *,

@@ -22,15 +22,14 @@ class PodLogs:
     unlisted: UnlistedLog = field(default_factory=UnlistedLog)
     announced: AnnouncedPods = field(default_factory=AnnouncedPods)
 
-    def observed(self, change: ListChange) -> PodLogs:
-        """Note a List."""
-        admission = self.admission.observed(change)
+    def after_list(self, change: ListChange) -> PodLogs:
+        admission = self.admission.after_list(change)
         return PodLogs(
             admission,
-            self.stability.observed(change, admission.complete),
-            self.companions.observed(change.entries, admission.complete),
-            self.unlisted.observed(change.devices),
-            self.announced.observed(change),
+            self.stability.after_list(change, admission.complete),
+            self.companions.after_list(change.entries, admission.complete),
+            self.unlisted.after_list(change.devices),
+            self.announced.after_list(change),
         )
 
     def of_another_kubelet(self) -> PodLogs:

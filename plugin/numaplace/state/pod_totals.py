@@ -16,7 +16,7 @@ from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, PodUse, ids_by_resource
 from numaplace.model.topology import NumaTopology
-from numaplace.state.capacity import ALL_NODES, Capacity, DeviceTable, capacity_of, known_mask, own_table
+from numaplace.state.capacity import ALL_NODES, DeviceTable, NodeCapacity, capacity_of, known_mask, own_table
 from numaplace.state.usage import Tally
 
 
@@ -75,7 +75,6 @@ class Totals:
 
 
 def totals_of(contributions: Iterable[Contribution]) -> Totals:
-    """Add up."""
     sums = _Sums()
     for one in contributions:
         sums.add(one, 1)
@@ -104,7 +103,6 @@ class _Sums:
             _count_one(self._memory, (resource, mask), sign * size_bytes)
 
     def totals(self) -> Totals:
-        """Return the sums now."""
         for resource, counts in self._devices.items():
             if resource not in self._frozen:
                 self._frozen[resource] = frozenset(counts)
@@ -140,7 +138,7 @@ class ContributionCache:
     _sums: _Sums = field(default_factory=_Sums)
     _totals: Totals = field(default_factory=lambda: totals_of(()))
     _capacity_for: tuple[NumaTopology, Allocatable] | None = None
-    _capacity: Capacity | None = None
+    _capacity: NodeCapacity | None = None
     _tables: dict[ResourceName, tuple[Mapping[DeviceId, Device], int, DeviceTable]] = field(
         default_factory=dict
     )
@@ -164,7 +162,7 @@ class ContributionCache:
             self._totals_for = pods
         return self._totals
 
-    def capacity(self, topology: NumaTopology, allocatable: Allocatable) -> Capacity:
+    def capacity(self, topology: NumaTopology, allocatable: Allocatable) -> NodeCapacity:
         """Return the index of the same topology and Allocatable objects."""
         last = self._capacity_for
         if self._capacity is None or last is None or last[0] is not topology or last[1] is not allocatable:

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 
 from numaplace.model.device import Device
 from numaplace.model.mask import nodes_of, width
-from numaplace.model.names import CPU, DeviceId, ResourceName
+from numaplace.model.names import CPU, DeviceId, IdsByResource, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
 from numaplace.model.topology import NumaTopology
-from numaplace.state.capacity import NO_DEVICES, Capacity, known_mask
+from numaplace.state.capacity import NO_DEVICES, NodeCapacity, known_mask
 from numaplace.state.pod_totals import ContributionCache, ResourceState, Totals
 from numaplace.state.usage import NOTHING, DeviceState, Tally, Usage, node_memory, tally_of
 
 __all__ = ["ContributionCache", "DeviceState", "Snapshot", "Usage", "build_snapshot"]
 
 NO_STATE = ResourceState(NO_DEVICES, frozenset(), Tally())
-NO_IDS: Mapping[ResourceName, frozenset[DeviceId]] = {}
+NOTHING_HELD: IdsByResource = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,6 @@ class Snapshot:
 
     @property
     def resources(self) -> tuple[ResourceName, ...]:
-        """The names that have state, sorted."""
         return tuple(sorted(self.tallies))
 
     def usage(self, resource: ResourceName, mask: int) -> Usage:
@@ -58,7 +57,6 @@ class Snapshot:
         return NOTHING if tally is None else tally.usage(mask)
 
     def score(self, resource: ResourceName, mask: int) -> int:
-        """Return the KEP-6007 score of the set: 1 and up, or 0 where there is no capacity."""
         tally = self.tallies.get(resource)
         return 0 if tally is None else tally.score(mask)
 
@@ -137,8 +135,8 @@ def build_snapshot(
     allocatable: Allocatable,
     pods: Sequence[PodUse],
     devices: Mapping[ResourceName, Mapping[DeviceId, Device]],
-    granted: Mapping[ResourceName, frozenset[DeviceId]] = NO_IDS,
-    offered: Mapping[ResourceName, frozenset[DeviceId]] = NO_IDS,
+    granted: IdsByResource = NOTHING_HELD,
+    offered: IdsByResource = NOTHING_HELD,
     taken_at_seconds: float,
     cache: ContributionCache | None = None,
 ) -> Snapshot:
@@ -186,7 +184,7 @@ def build_snapshot(
     )
 
 
-def _other_tallies(totals: Totals, capacity: Capacity) -> Iterator[tuple[ResourceName, Tally]]:
+def _other_tallies(totals: Totals, capacity: NodeCapacity) -> Iterator[tuple[ResourceName, Tally]]:
     """Yield the tallies of CPU, memory and hugepages, where there are any."""
     if totals.cpus or capacity.cpus:
         counts = Counter(map(capacity.cpu_masks.get, totals.cpus))

@@ -25,7 +25,7 @@ class StabilityLog:
 
     _since: Mapping[PodKey, float] = field(default_factory=dict, repr=False)
 
-    def observed(self, change: ListChange, complete: frozenset[PodKey]) -> StabilityLog:
+    def after_list(self, change: ListChange, complete: frozenset[PodKey]) -> StabilityLog:
         """Note a List, and the pods in it that are done (``AdmissionLog.complete``)."""
         now, before = change.taken_at_seconds, self._since
         return StabilityLog(

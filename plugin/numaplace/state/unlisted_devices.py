@@ -34,8 +34,7 @@ class UnlistedLog:
         """Forget what Lists have shown: it lists anew."""
         return UnlistedLog(self._written)
 
-    def observed(self, devices: DeviceChanges) -> UnlistedLog:
-        """Note the devices of a List."""
+    def after_list(self, devices: DeviceChanges) -> UnlistedLog:
         if not devices.added and not devices.removed:
             return self
         ended = {}
@@ -46,7 +45,6 @@ class UnlistedLog:
         return replace(self, _ended=ended)
 
     def granted(self, resource: ResourceName, ids: Collection[DeviceId]) -> UnlistedLog:
-        """Note that we answered Allocate with these ids."""
         return replace(
             self, _ended={**self._ended, resource: self._ended.get(resource, NO_IDS).difference(ids)}
         )

@@ -30,7 +30,6 @@ class Usage:
 
     @property
     def free(self) -> int:
-        """What is left, never negative."""
         return max(0, self.allocatable - self.allocated)
 
     @property
@@ -60,14 +59,12 @@ class Tally:
     _scores: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def usage(self, mask: int) -> Usage:
-        """Return the usage of the NUMA node set ``mask``."""
         found = self._known.get(mask)
         if found is None:
             found = self._known[mask] = Usage(*self._amounts(mask))
         return found
 
     def score(self, mask: int) -> int:
-        """Return the score of the NUMA node set ``mask``."""
         found = self._scores.get(mask)
         if found is None:
             found = self._scores[mask] = utilization_score(*self._amounts(mask))

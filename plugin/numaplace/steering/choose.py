@@ -56,7 +56,6 @@ class SteeringSettings:
     max_predictions: int = MAX_PREDICTIONS
 
     def strategies_of(self, resources: AbstractSet[ResourceName]) -> set[Strategy]:
-        """Return the strategies of the resources."""
         return {self.strategies.get(resource, self.strategy) for resource in resources}
 
 
@@ -149,7 +148,6 @@ class _Steering:
         self._interchangeable: InterchangeableRequests | None = None
 
     def for_requests(self, requests: Sequence[Request]) -> SteeringDecision:
-        """Decide for the known requests."""
         found: list[Withheld | Refusal] = []
         searched: list[tuple[Forecast, Sequence[Demand]]] = []
         withheld: Withheld = {}

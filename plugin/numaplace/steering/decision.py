@@ -92,5 +92,4 @@ class SteeringDecision:
 
     @property
     def steers(self) -> bool:
-        """Whether anything is withheld."""
         return bool(self.withheld)

@@ -52,7 +52,6 @@ class HiddenDevices:
             self._last = _Change(withheld & newly, self.now, now_seconds)
 
     def mixes(self, available: Collection[DeviceId], must_include: Collection[DeviceId]) -> bool:
-        """Return whether hidden devices are offered beside shown ones (``is_mixed``)."""
         return is_mixed(available, must_include, hidden=self.now)
 
     def changed_since(self, seconds: float) -> bool:

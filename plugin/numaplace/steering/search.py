@@ -89,11 +89,9 @@ class Search:
 
     @property
     def resources(self) -> frozenset[ResourceName]:
-        """The resources that this search is about."""
         return frozenset(self._resources)
 
     def run(self) -> Withheld | Refusal:
-        """Return the set, or why there is none."""
         if all(self._follows(demand, NOTHING_WITHHELD) for demand in self._demands):
             return self._refusal(Reason.NOTHING_TO_GAIN)
         found = self._grown()

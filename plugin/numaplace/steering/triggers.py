@@ -57,14 +57,12 @@ class RequestsInForce:
 
 
 def refused(reason: Reason, what: str = "") -> Decided:
-    """Return the decision to withhold nothing."""
     return Decided(SteeringDecision(refusals=(Refusal(reason, what=what),)))
 
 
 def decision_at_rest(
     node: KubeletModel, snapshot: Snapshot, *, requests: RequestsInForce, settings: SteeringSettings
 ) -> Decided:
-    """Decide where nothing is under admission."""
     state = _state(node, snapshot)
     states = state if isinstance(state, StateUnknown) else [state]
     decision = choose(node, states, requests.requests, settings=settings, certain=requests.certain)

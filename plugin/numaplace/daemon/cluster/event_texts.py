@@ -32,7 +32,6 @@ class Answers:
         self._given = OrderedDict()
 
     def note(self, resource: ResourceName, placement: Placement) -> None:
-        """Remember an answer."""
         key = (resource, frozenset(placement.ids))
         self._given[key] = (self._clock(), placement)
         self._given.move_to_end(key)

@@ -113,12 +113,10 @@ class ClusterPart:
 
     @property
     def specs(self) -> Specs:
-        """The pods of this node, as the API server last told them."""
         return self._store.specs
 
     @property
     def watching(self) -> bool:
-        """Whether the pods are being watched, short breaks aside."""
         until = self._connected_until
         return self._connected or (until is not None and self._clock() - until < SHORT_BREAK_SECONDS)
 
@@ -138,12 +136,10 @@ class ClusterPart:
 
     @property
     def tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """What has to run."""
         watch = {"cluster-watch": self._watch.run}
         return watch if self._sender is None else {**watch, "events": self._sender.run}
 
     def close(self) -> None:
-        """Close the connections that are kept for the next request."""
         self._client.close()
 
     async def configz(self) -> Mapping[str, Any]:
@@ -151,7 +147,6 @@ class ClusterPart:
         return await fetch_configz(self._client, self.node_name)
 
     def decided(self, resource: ResourceName, placement: Placement) -> None:
-        """Note an answer of ours, so that an Event can say why."""
         if self._sender is not None:
             self._answers.note(resource, placement)
 
@@ -166,7 +161,7 @@ class ClusterPart:
         if self._sender is None:
             return
         known = self._store.specs.pods
-        self._settled, settled = self._settled.observed(
+        self._settled, settled = self._settled.after_list(
             state.listed, complete=state.complete, known=known, now_seconds=self._clock()
         )
         snapshot = state.snapshot() if settled else None

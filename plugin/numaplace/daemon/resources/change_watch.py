@@ -23,7 +23,6 @@ class ChangeWatch:
         self._changed = asyncio.Event()
 
     def follow(self, directories: Iterable[Path]) -> None:
-        """Follow these directories from now on, and no others."""
         wanted = frozenset(directories)
         for directory in self._followed - wanted:
             self._directories.unfollow(directory, self._on_change)

@@ -14,12 +14,10 @@ from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import DeviceId, ResourceName
 
 
-class Steering(Protocol):
+class ResourceSteering(Protocol):
     """What a service tells steering (``daemon.steering.controller``)."""
 
-    def active(self) -> None:
-        """Note that a container is under admission."""
-        ...
+    def active(self) -> None: ...
 
     async def deliver_next(
         self, resource: ResourceName, ids: Collection[DeviceId], *, since_seconds: float
@@ -44,9 +42,9 @@ class Steering(Protocol):
 class ResourceContext:
     """Shared by all resources of a node. ``clock`` is monotonic, in seconds."""
 
-    keeper: NodeStateHolder
+    node_state: NodeStateHolder
     decider: Decider
-    steering: Steering
+    steering: ResourceSteering
     directories: DirectoryWatch
     metrics: Metrics
     log: EventLog

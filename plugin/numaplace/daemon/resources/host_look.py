@@ -54,7 +54,6 @@ class HostLook:
         return running.result()
 
     def give_up(self) -> None:
-        """Leave a look that is under way behind."""
         if self._running is not None:
             self._running.cancel()
             self._running = None

@@ -47,7 +47,6 @@ class HostSupply:
         return plugin_options()
 
     def reload(self, settings: ResourceSettings) -> None:
-        """Look as often as these settings say."""
         self._interval_seconds = settings.rescan_interval_seconds
 
     async def run(self, put: PutDevices) -> None:
@@ -77,7 +76,7 @@ class HostSupply:
         else:
             self._changes.follow(look.watch_paths)
             self._log.looked(look)
-        state = self._context.keeper.now
+        state = self._context.node_state.now
         scan = look.scan.without(state.owners(but=self._resource))
         if look.trouble and self._inventory.tracked:
             scan = Scan(failed=True)
@@ -98,14 +97,13 @@ class HostSupply:
         return pb.AllocateResponse(container_responses=[container_response(edits)])
 
     async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
-        """Nothing to prepare."""
         return pb.PreStartContainerResponse()
 
     def _hangs(self) -> None:
         self._log.hangs(self._inventory.devices)
         if not self._looked:
             # Devices that a former source of this resource has left are free for others.
-            self._context.keeper.set_devices(self._resource, ())
+            self._context.node_state.set_devices(self._resource, ())
 
     def _take(self, change: InventoryChange) -> None:
         before, self._inventory = self._inventory, change.inventory

@@ -26,7 +26,6 @@ class PublishedTopology:
         """The devices with the NUMA nodes that they have, published or not."""
 
     def devices(self) -> DeviceList:
-        """Return what ListAndWatch publishes now."""
         return self.board.current
 
     def replace(self, devices: tuple[Device, ...]) -> None:

@@ -60,12 +60,10 @@ class RunningResource:
 
     @property
     def service(self) -> ResourceService:
-        """What is served."""
         return self._service
 
     @property
     def supply(self) -> Supply:
-        """Where its devices come from."""
         return self._supply
 
     @property
@@ -126,7 +124,6 @@ class RunningResource:
             self._refused.happened(_SOCKET_TOKEN.sub("", detail), resource=resource, reason=detail)
 
     def _caught(self, rpc: str, error: Exception) -> None:
-        """Count and log what the RPC edge has caught."""
         self._log.error("rpc failed", exc=None if isinstance(error, PeerError) else error,
                         resource=self._service.resource, rpc=rpc, reason=str(error))  # fmt: skip
         if rpc == _PREFERRED:

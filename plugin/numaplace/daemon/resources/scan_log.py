@@ -31,7 +31,6 @@ class ScanLog:
         self._logged: frozenset[LeftOut | str] = frozenset()
 
     def crashed(self, exc: Exception) -> None:
-        """Note a failure of ours."""
         self._crash.happened(repr(exc), exc=exc, resource=self._resource)
 
     def hangs(self, devices: Collection[Device]) -> None:
@@ -41,7 +40,6 @@ class ScanLog:
         self._set_devices(devices)
 
     def looked(self, look: Look) -> None:
-        """Note a look that has ended."""
         self._hang.ended(resource=self._resource)
         self._crash.ended()
         if look.trouble:
@@ -50,7 +48,6 @@ class ScanLog:
             self._incomplete.ended(resource=self._resource)
 
     def changed(self, scan: Scan, change: InventoryChange) -> None:
-        """Log what is new, and set the gauges."""
         devices = change.inventory.devices
         healthy = self._set_devices(devices)
         self._metrics.set_scan(

@@ -30,9 +30,7 @@ class Supply(Protocol):
         """Keep the devices up to date until cancelled; the first call says that they are known."""
         ...
 
-    def reload(self, settings: ResourceSettings) -> None:
-        """Go on with other settings."""
-        ...
+    def reload(self, settings: ResourceSettings) -> None: ...
 
     async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
         """Return what one container gets with these devices; it reaches the kubelet with unknown fields.

@@ -27,7 +27,6 @@ class JsonFormatter(logging.Formatter):
     """Renders a record as one JSON object: time (UTC, RFC 3339), level, event, and the event's own fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -77,7 +76,6 @@ class ThreadedHandler(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand the record over."""
         try:
             if self._dropped:
                 self._waiting.put_nowait(_dropped_record(self._dropped))

@@ -48,7 +48,6 @@ class TroubleLog:
             self._log.error(self._event, exc=exc, **fields)
 
     def ended(self, **fields: object) -> None:
-        """Note that all is well."""
         if self._lasts and self._over:
             self._log.info(self._over, **fields)
         self._lasts = False

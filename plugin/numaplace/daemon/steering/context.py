@@ -53,9 +53,7 @@ class Pods(Protocol):
     """What steering has of the API server (``daemon.cluster.part``)."""
 
     @property
-    def specs(self) -> Specs:
-        """The pods of the node."""
-        ...
+    def specs(self) -> Specs: ...
 
     @property
     def watching(self) -> bool:
@@ -77,17 +75,14 @@ class SteeringContext:
 
     @property
     def state(self) -> NodeState:
-        """What is known of the node now."""
         return self.node.now
 
     @property
     def specs(self) -> Specs:
-        """The specs of the node's pods, as far as they are known."""
         return NO_SPECS if self.pods is None else self.pods.specs
 
     @property
     def allocatable(self) -> Allocatable:
-        """What pods can be given, by the last List."""
         seen = self.state.observation
         return Allocatable() if seen is None else seen.allocatable
 

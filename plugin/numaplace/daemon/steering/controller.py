@@ -76,7 +76,6 @@ class SteeringController:
         self.reset()
 
     def wake(self) -> None:
-        """Look again: there is a new List, or a pod has changed."""
         self._wake.set()
 
     def pods_changed(self) -> None:
@@ -89,7 +88,6 @@ class SteeringController:
         self._wake.set()
 
     def active(self) -> None:
-        """Note that a container is under admission."""
         self._quiescence.active()
 
     def lost_alignment(self, resource: ResourceName) -> bool:
@@ -117,7 +115,6 @@ class SteeringController:
         self._expose(refused(Reason.KUBELET_STARTED))
 
     def kubelet_returned(self) -> None:
-        """Note an accepted registration."""
         self._quiescence.active()
         self._suspension.kubelet_returned()
         self._wake.set()
@@ -165,12 +162,10 @@ class SteeringController:
 
     @property
     def kubelet_model(self) -> KubeletModel:
-        """What is known of the kubelet, whether steering is on or not."""
         return self._probe.model
 
     @property
     def status(self) -> SteeringStatus:
-        """What is in force."""
         return SteeringStatus(
             self._probe.known,
             self._decided.decision,
@@ -181,7 +176,6 @@ class SteeringController:
         )
 
     async def run(self) -> None:
-        """Decide at rest until cancelled."""
         self.start()
         try:
             while True:

@@ -34,7 +34,6 @@ class SteeredGrants:
         self._found: OrderedDict[Granted, WithoutSteering | None] = OrderedDict()
 
     def granted_anew(self, granted: Granted) -> None:
-        """Drop an earlier grant of these devices."""
         self._found.pop(granted, None)
 
     def note(self, granted: Granted, *, mask: int, basis: InForce) -> WithoutSteering | None:
@@ -47,7 +46,6 @@ class SteeredGrants:
         return found
 
     def without_steering(self, granted: Granted) -> WithoutSteering | None:
-        """Return where the kubelet would have placed it without steering, if that is elsewhere."""
         return self._found.get(granted)
 
 

@@ -31,15 +31,11 @@ _Basis = tuple[int, frozenset[int], tuple[MemoryBlock, ...], frozenset[ResourceN
 class KubeletSource(Protocol):
     """Where a kubelet's configuration is found."""
 
-    async def find(self) -> KnownKubelet:
-        """Look it up."""
-        ...
+    async def find(self) -> KnownKubelet: ...
 
     def model(
         self, known: KnownKubelet, allocatable: Allocatable, steerable: frozenset[ResourceName]
-    ) -> KubeletModel:
-        """Return the kubelet for steering."""
-        ...
+    ) -> KubeletModel: ...
 
 
 class KubeletProbe:
@@ -125,7 +121,6 @@ class KubeletOfNode:
     def model(
         self, known: KnownKubelet, allocatable: Allocatable, steerable: frozenset[ResourceName]
     ) -> KubeletModel:
-        """Return the kubelet for steering."""
         return steering_node(
             known,
             allocatable=allocatable,

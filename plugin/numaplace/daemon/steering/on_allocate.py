@@ -67,11 +67,9 @@ class NextAdmission:
         self._steered = SteeredGrants()
 
     def granted_anew(self, granted: Granted) -> None:
-        """Drop what was noted of an earlier grant of these devices."""
         self._steered.granted_anew(granted)
 
     def without_steering(self, granted: Granted) -> WithoutSteering | None:
-        """Return where the kubelet would have placed a grant without steering, if that is elsewhere."""
         return self._steered.without_steering(granted)
 
     async def decide(

@@ -42,19 +42,14 @@ class Served(Protocol):
     """A resource in service (``daemon.resources.service``)."""
 
     @property
-    def real_devices(self) -> tuple[Device, ...]:
-        """The devices with the NUMA nodes that they have."""
-        ...
+    def real_devices(self) -> tuple[Device, ...]: ...
 
-    def devices(self) -> DeviceList:
-        """Return what ListAndWatch publishes now."""
-        ...
+    def devices(self) -> DeviceList: ...
 
 
 def steering_view(
     mode: SteeringMode, status: SteeringStatus | None, services: Mapping[ResourceName, Served]
 ) -> SteeringView:
-    """Return what the page shows now."""
     found = {name: hidden_nodes(one.real_devices, one.devices().devices) for name, one in services.items()}
     return SteeringView(mode, status, {name: hidden for name, hidden in found.items() if hidden})
 

@@ -26,12 +26,10 @@ class Quiescence:
             self._expected_at = self._clock() + self._times.expected_seconds
 
     def active(self) -> None:
-        """Note that a container is under admission."""
         self._active_at = self._clock()
 
     @property
     def busy(self) -> bool:
-        """Whether a container was under admission a moment ago."""
         return self._clock() - self._active_at < self._times.quiet_seconds
 
     @property

@@ -51,7 +51,6 @@ class SteeringReport:
         self._lookup_failure = ""
 
     def computed(self, decision: SteeringDecision, *, duration_seconds: float) -> None:
-        """Count a decision that was worked out."""
         self._metrics.count_decision(decision, duration_seconds=duration_seconds)
 
     def in_force(self, decision: SteeringDecision) -> None:
@@ -67,7 +66,6 @@ class SteeringReport:
         self._log.info("steering", withheld=named, why=[refusal_text(one) for one in lasting])
 
     def list_sent(self, resource: ResourceName) -> None:
-        """Count a device list."""
         self._metrics.count_list(resource)
 
     def grant(
@@ -104,14 +102,12 @@ class SteeringReport:
             self._log.error("steering failed; all topology is published", exc=exc, reason=what)
 
     def lookup_failed(self, exc: Exception) -> None:
-        """Report an exception while the kubelet's configuration was looked up."""
         self._metrics.count_failure(SteeringFailure.ERROR)
         if repr(exc) != self._lookup_failure:
             self._log.error("the kubelet's configuration could not be looked up; will retry", exc=exc)
         self._lookup_failure = repr(exc)
 
     def looked_up(self) -> None:
-        """Note that the kubelet's configuration was looked up without an exception."""
         self._lookup_failure = ""
 
     def worked(self) -> None:
@@ -121,7 +117,6 @@ class SteeringReport:
         self._failing = None
 
     def tripped(self, pod: PodKey, decision: SteeringDecision, *, backoff_seconds: float) -> None:
-        """Report that the circuit breaker has opened."""
         self._metrics.count_trip()
         self._log.warning(
             "a pod was refused while topology was withheld; all is published",

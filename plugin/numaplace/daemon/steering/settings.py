@@ -31,7 +31,6 @@ class Settings:
 
     @classmethod
     def of(cls, config: Config) -> Settings:
-        """Return the settings of a configuration."""
         steering = config.steering
         return cls(
             on=steering.mode is not SteeringMode.OFF,

@@ -51,7 +51,6 @@ class BreakerBox:
     pod: str = ""
 
     def trip(self, pod: PodKey, *, until_seconds: float) -> None:
-        """Open it."""
         self.trips, self.open_until_seconds, self.pod = self.trips + 1, until_seconds, "/".join(pod)
 
     def left_seconds(self, now_seconds: float) -> float | None:
@@ -82,13 +81,11 @@ class Suspension:
         self._missing: tuple[ResourceName, ...] = ()
 
     def kubelet_lost(self) -> None:
-        """Note that the kubelet follows a resource no more, or is another one."""
         if self._restarted_at is None:
             self._in_use_before = {name: self._context.in_use(name) for name in self._context.resources()}
         self._restarted_at, self._missing = self._context.clock(), ()
 
     def kubelet_returned(self) -> None:
-        """Note an accepted registration."""
         if self._restarted_at is not None:
             self._restarted_at = self._context.clock()
 
@@ -104,7 +101,6 @@ class Suspension:
 
     @property
     def trips(self) -> int:
-        """How often it has opened."""
         return self._breaker.trips
 
     async def read(self) -> None:

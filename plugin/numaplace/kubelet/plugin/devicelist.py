@@ -45,12 +45,10 @@ class DeviceListBroadcaster:
 
     @property
     def current(self) -> DeviceList:
-        """The list as it is now."""
         return self._current
 
     @property
     def followed(self) -> bool:
-        """Whether any stream is open."""
         return bool(self._followers)
 
     def publish(self, devices: DeviceList) -> None:

@@ -94,12 +94,10 @@ class Registrar:
 
     @property
     def registered(self) -> bool:
-        """Whether the kubelet has accepted the present server, as far as can be seen."""
         return self._registered
 
     @property
     def registrations(self) -> int:
-        """How many registrations have been accepted."""
         return self._registrations
 
     async def run(self) -> None:

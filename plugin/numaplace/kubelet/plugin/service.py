@@ -48,9 +48,7 @@ class PluginHandler(Protocol):
     """Decides for one resource. Called on the event loop, by several RPCs at a time."""
 
     @property
-    def resource(self) -> ResourceName:
-        """The extended resource that is served."""
-        ...
+    def resource(self) -> ResourceName: ...
 
     @property
     def options(self) -> pb.DevicePluginOptions:
@@ -58,9 +56,7 @@ class PluginHandler(Protocol):
         ...
 
     @property
-    def board(self) -> DeviceListBroadcaster:
-        """What ListAndWatch sends."""
-        ...
+    def board(self) -> DeviceListBroadcaster: ...
 
     def following(self) -> AbstractContextManager[StreamCursor]:
         """Count a stream of ``board`` as open (``DeviceListBroadcaster.following``)."""
@@ -106,7 +102,6 @@ class DevicePluginService(rpc.DevicePluginServicer):
     async def GetDevicePluginOptions(  # noqa: N802 - the protocol's name
         self, request: pb.Empty, context: _Context
     ) -> pb.DevicePluginOptions:
-        """Return the options that Register carries, too."""
         return self._handler.options
 
     async def ListAndWatch(  # noqa: N802
@@ -158,7 +153,6 @@ class DevicePluginService(rpc.DevicePluginServicer):
     async def PreStartContainer(  # noqa: N802
         self, request: pb.PreStartContainerRequest, context: _Context
     ) -> pb.PreStartContainerResponse:
-        """Return the handler's reply; the options say whether the kubelet asks at all."""
         try:
             return await self._handler.pre_start([DeviceId(one) for one in request.devices_ids])
         except Exception as error:  # noqa: BLE001 - a failure of ours must name its reason in the pod's status

@@ -53,9 +53,7 @@ class PodResources(Protocol):
         """Return the node's capacity (not what is free)."""
         ...
 
-    async def close(self) -> None:
-        """Close the connection; calls in flight fail."""
-        ...
+    async def close(self) -> None: ...
 
 
 def connect(address: str, *, observe: CallObserver) -> PodResources:
@@ -89,12 +87,10 @@ class SocketPodResources:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def list(self, *, timeout_seconds: float) -> tuple[PodUse, ...]:
-        """Return all pods; see ``PodResources.list``."""
         request = pb.ListPodResourcesRequest()
         return await self._call("List", request, self._decoder.decode, timeout_seconds=timeout_seconds)
 
     async def get(self, namespace: str, name: str, *, timeout_seconds: float) -> PodUse | None:
-        """Return one pod; see ``PodResources.get``."""
         request = pb.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace)
         try:
             return await self._call("Get", request, decode_pod, timeout_seconds=timeout_seconds)
@@ -104,14 +100,12 @@ class SocketPodResources:
             raise
 
     async def allocatable(self, *, timeout_seconds: float) -> Allocatable:
-        """Return the node's capacity; see ``PodResources.allocatable``."""
         request = pb.AllocatableResourcesRequest()
         return await self._call(
             "GetAllocatableResources", request, decode_allocatable, timeout_seconds=timeout_seconds
         )
 
     async def close(self) -> None:
-        """Close the connection; calls in flight fail with ``CANCELLED``."""
         for task in self._closing:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)

@@ -141,12 +141,10 @@ def pods_of(message: pb.ListPodResourcesResponse) -> tuple[PodUse, ...]:
 
 
 def allocatable_of(message: pb.AllocatableResourcesResponse) -> Allocatable:
-    """Return the node's capacity as a value."""
     return Allocatable(devices=_devices(message.devices), cpus=_cpus(message), memory=_memory(message.memory))
 
 
 def pod_of(message: pb.PodResources) -> PodUse:
-    """Return one pod as a value."""
     return PodUse(
         namespace=message.namespace,
         name=message.name,

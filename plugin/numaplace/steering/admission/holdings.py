@@ -43,7 +43,6 @@ class PossibleHoldings:
 
     @property
     def held(self) -> dict[ResourceName, int]:
-        """How many devices."""
         return {resource: sum(counts.values()) for resource, counts in self.devices.items()}
 
     def may_be(self, unit: Request) -> bool:
@@ -61,7 +60,8 @@ def possible_holdings(
 ) -> tuple[PossibleHoldings, ...]:
     """Return what may be held after a grant that the snapshot counts, likeliest first; always one or more.
 
-    ``able`` are the pods that can have asked for the resource (``AdmissionLog.asking``), as listed before.
+    ``able`` are the pods that can have requested the resource (``AdmissionLog.admission_for``), as
+    listed before.
     """
     granted = {resource: _by_mask(snapshot, resource, frozenset(ids))}
     mask = 0

@@ -66,7 +66,6 @@ def tied_in(specs: Mapping[PodKey, Pod], node: KubeletModel) -> StateUnknown | N
 
 
 def _hinted(pod: Pod, container: Container, node: KubeletModel) -> AbstractSet[ResourceName]:
-    """Return what is handed on where it is: CPUs and devices."""
     total = managed_part(Request.of(amounts_of(pod, container)), node).total
     return {resource for resource in total if not is_memory(resource)}
 

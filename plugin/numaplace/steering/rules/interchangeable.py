@@ -36,7 +36,7 @@ Counts = Mapping[ResourceName, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Pod:
+class _PodRequest:
     """A known request: its units of admission (``Request.units``), and what each asks for."""
 
     request: Request
@@ -61,7 +61,7 @@ class InterchangeableRequests:
         self._state = state
         self._preferred = preferred
         self._allocatable: dict[tuple[ResourceName, int], int] = {}
-        self._pods = [_Pod(one, tuple(self._units(one))) for one in dict.fromkeys(requests)]
+        self._pods = [_PodRequest(one, tuple(self._units(one))) for one in dict.fromkeys(requests)]
         self._of_others: Mapping[tuple[ResourceName, int], int] | None = None
 
     def clash(self, demands: Sequence[Demand]) -> tuple[Request, Request] | None:
@@ -82,7 +82,7 @@ class InterchangeableRequests:
         by_number = sorted(pods, key=self._on_one_node)
         return by_number[-1].request, by_number[0].request
 
-    def _competing(self, names: AbstractSet[ResourceName]) -> list[_Pod]:
+    def _competing(self, names: AbstractSet[ResourceName]) -> list[_PodRequest]:
         """Return the pods that ask for any of the resources, or for any that one of these asks for."""
         while True:
             pods = [pod for pod in self._pods if any(not names.isdisjoint(unit) for unit in pod.units)]
@@ -117,7 +117,7 @@ class InterchangeableRequests:
         )
         return fits or self._node.policy == PolicyName.SINGLE_NUMA_NODE
 
-    def _is_slot(self, resource: ResourceName, pods: Sequence[_Pod]) -> bool:
+    def _is_slot(self, resource: ResourceName, pods: Sequence[_PodRequest]) -> bool:
         """Return whether the resource alone decides how many pods a node holds."""
         size = self._common_size(resource, pods)
         if not size:
@@ -144,7 +144,7 @@ class InterchangeableRequests:
             for name in names
         )
 
-    def _common_size(self, resource: ResourceName, pods: Sequence[_Pod]) -> int:
+    def _common_size(self, resource: ResourceName, pods: Sequence[_PodRequest]) -> int:
         """Return how much of the resource each pod asks for at once; 0 if not all ask for the same."""
         sizes = {
             size for pod in pods for size in [unit[resource] for unit in pod.units if resource in unit] or [0]
@@ -152,7 +152,6 @@ class InterchangeableRequests:
         return sizes.pop() if len(sizes) == 1 else 0
 
     def _is_by_node(self, resource: ResourceName) -> bool:
-        """Return whether each NUMA node has its own part of the resource."""
         if resource in self._state.devices:
             return all(width(group.mask) == 1 for group in self._state.devices[resource])
         if resource == CPU:
@@ -194,7 +193,7 @@ class InterchangeableRequests:
         allocatable, allocated = self._preferred.use(resource, 1 << node)
         return allocatable - allocated
 
-    def _on_one_node(self, pod: _Pod) -> int:
+    def _on_one_node(self, pod: _PodRequest) -> int:
         """Return how many pods of the request the roomiest NUMA node holds when it is empty."""
         total: Counter[ResourceName] = Counter()
         for unit in pod.units:
