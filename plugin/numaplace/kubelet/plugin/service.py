@@ -53,32 +53,26 @@ class PluginHandler(Protocol):
     @property
     def options(self) -> pb.DevicePluginOptions:
         """What Register and GetDevicePluginOptions tell the kubelet; it uses the latter."""
-        ...
 
     @property
     def board(self) -> DeviceListBroadcaster: ...
 
-    def following(self) -> AbstractContextManager[StreamCursor]:
-        """Count a stream of ``board`` as open (``DeviceListBroadcaster.following``)."""
-        ...
+    def following(self) -> AbstractContextManager[StreamCursor]: ...
 
     async def preferred(
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
     ) -> Sequence[DeviceId]:
         """Return ``size`` distinct ids of those offered, with ``must_include`` among them."""
-        ...
 
     async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
         """Return what one container gets with these devices; what it raises fails the pod."""
-        ...
 
     async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
         """Prepare these devices for a container; what it raises fails the container's start."""
-        ...
 
 
 class DevicePluginService(rpc.DevicePluginServicer):
-    """Serves one start of a resource's server. ``on_streams`` is told the number of open streams."""
+    """Serves one start of a resource's server. ``on_streams`` gets the number of open streams."""
 
     def __init__(
         self,
@@ -109,7 +103,7 @@ class DevicePluginService(rpc.DevicePluginServicer):
     ) -> AsyncIterator[pb.ListAndWatchResponse]:
         """Send the full list at once, then each changed one, until the kubelet or ``drain`` ends it.
 
-        What was yielded has been written when the generator goes on: then the handler is told.
+        What was yielded has been written when the generator resumes: then the cursor is updated.
         """
         with self._counted_stream(), self._handler.following() as follower:
             sent: pb.ListAndWatchResponse | None = None
@@ -141,7 +135,6 @@ class DevicePluginService(rpc.DevicePluginServicer):
     async def Allocate(  # noqa: N802
         self, request: pb.AllocateRequest, context: _Context
     ) -> pb.AllocateResponse:
-        """Return the handler's reply for each container request; its refusal is the kubelet's error."""
         try:
             reply = pb.AllocateResponse()
             for ids in request.container_requests:
@@ -191,7 +184,7 @@ class DevicePluginService(rpc.DevicePluginServicer):
         return answer
 
     async def _next_list(self, current: DeviceList | None) -> DeviceList | None:
-        """Return the next list to look at: at once for a new stream; ``None`` when draining comes first."""
+        """Return the next list to send: at once for a new stream; ``None`` when draining comes first."""
         if current is None:
             return self._handler.board.current
         return await _first(self._handler.board.wait_change(current.version), unless=self._draining)
@@ -226,9 +219,9 @@ class DevicePluginService(rpc.DevicePluginServicer):
             self._on_streams(self._streams)
 
 
-async def _first(wanted: Coroutine[Any, Any, _T], *, unless: asyncio.Event) -> _T | None:
+async def _first(call: Coroutine[Any, Any, _T], *, unless: asyncio.Event) -> _T | None:
     """Return the coroutine's result, or ``None`` when the event is set first; leaves no task behind."""
-    value = asyncio.create_task(wanted)
+    value = asyncio.create_task(call)
     stop = asyncio.create_task(unless.wait())
     try:
         await asyncio.wait({value, stop}, return_when=asyncio.FIRST_COMPLETED)
