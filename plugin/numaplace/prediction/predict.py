@@ -41,7 +41,7 @@ class _Managers:
     def __init__(
         self, node: KubeletModel, state: SteeringState, *, options: PolicyOptions, withheld: Withheld
     ) -> None:
-        assert node.cpu is not None  # noqa: S101 - nobody predicts for a node that is not known
+        assert node.cpu is not None  # noqa: S101 - no predictions for a node that is not known
         assert node.memory is not None  # noqa: S101
         self.cpu: StatefulProvider[CpuState] = StatefulProvider[CpuState](node.cpu)
         self.memory: StatefulProvider[MemoryState] = StatefulProvider[MemoryState](node.memory)

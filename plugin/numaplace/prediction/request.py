@@ -49,7 +49,7 @@ class Request:
     def units(self, scope: Scope) -> tuple[Request, ...]:
         """Return what the Topology Manager decides on: the pod as a whole, or each container by itself.
 
-        Under scope ``container`` the withheld set is renewed before the next container is looked at.
+        Under scope ``container`` the withheld set is renewed before the next container is admitted.
         """
         if scope is Scope.POD:
             return (self,) if self.containers else ()
@@ -69,7 +69,6 @@ class Request:
 
 
 def is_compute(resource: ResourceName) -> bool:
-    """Return whether the resource is the CPU manager's or the memory manager's."""
     return resource == CPU or is_memory(resource)
 
 

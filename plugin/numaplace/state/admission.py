@@ -1,4 +1,4 @@
-"""Who is asking: the pod and container under admission, which GetPreferredAllocation does not name.
+"""The pod and container under admission, which GetPreferredAllocation does not name.
 
 The kubelet adds a pod to what List shows, then admits it, then turns to the next pod, one at a time
 (``kubelet.go``, HandlePodAdditions); within a pod it admits container by container, init containers first
@@ -25,7 +25,7 @@ from numaplace.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The pods that may be asking: their entries in the List, two where a successor has the same name."""
+    """The pods that may have sent the request, as listed: two where a successor has the same name."""
 
     able: tuple[PodUse, ...] = ()
 
@@ -35,19 +35,18 @@ class Admission:
 
     @property
     def pod(self) -> PodUse | None:
-        """The one that is asking, if only one can be."""
         return self.able[0] if len(self.able) == 1 else None
 
 
 def held_nodes(
     admission: Admission, resource: ResourceName, *, snapshot: Snapshot, latest: Grant | None = None
 ) -> int:
-    """Return the mask of the NUMA nodes of the devices that the asking container already holds, else 0.
+    """Return the mask of the NUMA nodes of the devices that the requesting container already holds, else 0.
 
     The container is the last one that holds anything, if it is not done by the rules above (so it holds no
-    exclusive CPUs). When others follow it, one of them may be asking instead, and List cannot tell: then the
-    answer is 0, unless ``latest``, our latest grant, is in that container. Should a later container be asking
-    after all, it follows its own pod's node, which costs spread, not admission.
+    exclusive CPUs). When others follow it, the request may be of one of them, and List does not show which:
+    then the answer is 0, unless ``latest``, our latest grant, is in that container. Should it be of a later
+    container after all, that one follows its own pod's node, which costs spread, not admission.
     """
     pod = admission.pod
     last = -1 if pod is None else last_touched(pod)
@@ -85,7 +84,7 @@ class AdmissionLog:
     def admission_for(
         self, entries: Entries, resource: ResourceName, *, latest: Grant | None = None
     ) -> Admission:
-        """Return who may be asking, given the List that was observed last and our latest grant (``Ledger``).
+        """Return the pods that may have sent the request, given our latest grant (``Ledger``).
 
         If the grant was made since a decision after which no new pod has appeared, it can only be for the pod
         still under admission: of several candidates, the one that holds it is the one.

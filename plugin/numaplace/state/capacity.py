@@ -57,7 +57,6 @@ def _table(devices: Iterable[tuple[DeviceId, int, bool]]) -> DeviceTable:
 
 
 def own_table(devices: Mapping[DeviceId, Device], known: int) -> DeviceTable:
-    """Return the table of one of our own resources: our records say nodes and health."""
     return _table((key, known_mask(device.nodes, known), device.healthy) for key, device in devices.items())
 
 
@@ -81,7 +80,7 @@ def foreign_tables(allocatable: Allocatable, known: int) -> dict[ResourceName, D
 def _memory_per_node(blocks: Iterable[MemoryBlock], known: int) -> dict[ResourceName, dict[int, int]]:
     """Return allocatable bytes per type and single-node mask.
 
-    The kubelet reports one block per node; a block over several nodes is divided evenly, the odd bytes to the
+    The kubelet reports one block per node; a block over several nodes is divided evenly, the remainder to the
     lowest nodes.
     """
     found: dict[ResourceName, dict[int, int]] = {}
@@ -90,9 +89,9 @@ def _memory_per_node(blocks: Iterable[MemoryBlock], known: int) -> dict[Resource
         if block.size_bytes <= 0 or not nodes:
             continue
         per_node = found.setdefault(block.type, {})
-        share, odd = divmod(block.size_bytes, len(nodes))
+        share, remainder = divmod(block.size_bytes, len(nodes))
         for index, node in enumerate(nodes):
-            per_node[1 << node] = per_node.get(1 << node, 0) + share + (index < odd)
+            per_node[1 << node] = per_node.get(1 << node, 0) + share + (index < remainder)
     return found
 
 

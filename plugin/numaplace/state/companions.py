@@ -1,7 +1,7 @@
-"""What containers on this node ask for together, learnt from what they hold.
+"""What containers on this node request together, learnt from what they hold.
 
-GetPreferredAllocation names one resource. A container that wants a VF and a GPU may be asked about the VF
-first; a NUMA node without a free GPU would then be a bad choice, which nothing in the call tells. What
+GetPreferredAllocation names one resource. A container may request a VF and a GPU, and the kubelet asks
+about the VF first; a NUMA node without a free GPU would be a bad choice, which the call does not show. What
 earlier containers that held as many of the resource held beside it is the best evidence without the API
 server. It is a hint, never a condition: a wrong one costs a tie-break.
 """
@@ -25,7 +25,7 @@ Request = tuple[tuple[ResourceName, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class CompanionLog:
-    """The requests of the containers admitted last. A value: ``observed`` returns the next one, or itself."""
+    """The requests of the containers admitted last. ``after_list`` returns the next value, or itself."""
 
     requests: tuple[Request, ...] = ()
     _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)

@@ -1,7 +1,7 @@
-"""One List and how it differs from the List before: computed once, for everything that follows Lists.
+"""One List and how it differs from the List before: computed once, for everything that uses Lists.
 
 Most pods are the same objects as before (the reader of the List hands out the same object for a pod that did
-not change), and are not looked at.
+not change), and are skipped.
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ class ListChange:
         return float("-inf") if self.observation is None else self.observation.taken_at_seconds
 
     def then(self, observation: Observation, *, cache: ContributionCache | None = None) -> ListChange:
-        """Return what a List changes. ``cache`` saves reading unchanged pods again."""
         if self.final:
             return ListChange().then(observation, cache=cache)
         if self.observation is not None and observation.pods is self.observation.pods:

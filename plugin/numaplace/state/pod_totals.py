@@ -91,7 +91,6 @@ class _Sums:
         self._frozen: dict[ResourceName, frozenset[DeviceId]] = {}
 
     def add(self, one: Contribution, sign: int) -> None:
-        """Add a pod (``sign`` 1) or take it away (-1)."""
         for resource, ids in one.devices:
             counts = self._devices.setdefault(resource, {})
             _count(counts, ids, sign)
@@ -163,7 +162,6 @@ class ContributionCache:
         return self._totals
 
     def capacity(self, topology: NumaTopology, allocatable: Allocatable) -> NodeCapacity:
-        """Return the index of the same topology and Allocatable objects."""
         last = self._capacity_for
         if self._capacity is None or last is None or last[0] is not topology or last[1] is not allocatable:
             self._capacity = capacity_of(topology, allocatable)
@@ -173,7 +171,6 @@ class ContributionCache:
     def own_table(
         self, resource: ResourceName, devices: Mapping[DeviceId, Device], known: int
     ) -> DeviceTable:
-        """Return the index of the same mapping of devices."""
         old = self._tables.get(resource)
         if old is not None and old[0] is devices and old[1] == known:
             return old[2]
@@ -182,7 +179,6 @@ class ContributionCache:
         return table
 
     def state(self, resource: ResourceName, table: DeviceTable, in_use: frozenset[DeviceId]) -> ResourceState:
-        """Return the state of a resource; the last one, with its answers, if nothing of it changed."""
         old = self._states.get(resource)
         if old is not None and old.table is table and (old.in_use is in_use or old.in_use == in_use):
             return old

@@ -14,7 +14,7 @@ from numaplace.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who seems to ask for devices, and the mask of the NUMA nodes that the container is on (0 = unknown)."""
+    """Who seems to have sent the request, and the mask of the container's NUMA nodes (0: unknown)."""
 
     attribution: Attribution
     held: int = 0
@@ -30,7 +30,7 @@ NOBODY = Requester(Attribution(Admission()))
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known when the kubelet asks. ``requester`` is ``None`` if the List may be too old to tell.
+    """What is known when the kubelet asks. ``requester`` is ``None`` if the List may be too old to show it.
 
     ``rest`` are the other resources that the container has still to be given, with amounts: a guess where its
     request is not known.

@@ -52,7 +52,6 @@ class Snapshot:
         return tuple(sorted(self.tallies))
 
     def usage(self, resource: ResourceName, mask: int) -> Usage:
-        """Return the usage of the NUMA node set ``mask``; a device of several nodes counts once."""
         tally = self.tallies.get(resource)
         return NOTHING if tally is None else tally.usage(mask)
 
@@ -76,7 +75,6 @@ class Snapshot:
         return found
 
     def largest_single_node_fit(self, resource: ResourceName) -> int:
-        """Return the largest request that one NUMA node can still hold."""
         return max((usage.free for usage in self.per_node(resource).values()), default=0)
 
     def containers_per_node(self) -> Mapping[int, int]:
@@ -92,7 +90,6 @@ class Snapshot:
         return counts
 
     def container_mask(self, container: ContainerUse) -> int:
-        """Return the mask of the NUMA nodes that a container's devices, exclusive CPUs and memory touch."""
         known = self.topology.mask
         mask = 0
         for block in container.devices:
@@ -108,7 +105,6 @@ class Snapshot:
         return mask
 
     def age_seconds(self, now_seconds: float) -> float:
-        """Return the age at ``now_seconds`` of the same clock, never negative."""
         return max(0.0, now_seconds - self.taken_at_seconds)
 
     def _states_of(self, resource: ResourceName) -> Mapping[DeviceId, DeviceState]:
@@ -148,8 +144,8 @@ def build_snapshot(
     being answered: free, whatever the List says. A device of two pods counts once.
 
     With ``cache`` and the same ``PodUse``, ``devices`` (per resource) and ``allocatable`` objects as before,
-    only changed pods are read again. Never raises for odd values: node ids that the topology does not have
-    are no topology, blocks of no size are skipped.
+    only changed pods are read again. Never raises for invalid values: node ids that the topology does not
+    have are no topology, blocks of no size are skipped.
     """
     cache = ContributionCache() if cache is None else cache
     counted = tuple(pods)
@@ -185,7 +181,6 @@ def build_snapshot(
 
 
 def _other_tallies(totals: Totals, capacity: NodeCapacity) -> Iterator[tuple[ResourceName, Tally]]:
-    """Yield the tallies of CPU, memory and hugepages, where there are any."""
     if totals.cpus or capacity.cpus:
         counts = Counter(map(capacity.cpu_masks.get, totals.cpus))
         yield CPU, tally_of(capacity.cpus, {mask: count for mask, count in counts.items() if mask})

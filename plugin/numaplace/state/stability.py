@@ -21,12 +21,11 @@ QUIET_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StabilityLog:
-    """Since when the pods that may be under admission look as they do. ``observed`` gives the next value."""
+    """Since when pods that may be under admission are unchanged. ``after_list`` returns the next value."""
 
     _since: Mapping[PodKey, float] = field(default_factory=dict, repr=False)
 
     def after_list(self, change: ListChange, complete: frozenset[PodKey]) -> StabilityLog:
-        """Note a List, and the pods in it that are done (``AdmissionLog.complete``)."""
         now, before = change.taken_at_seconds, self._since
         return StabilityLog(
             {
@@ -36,7 +35,6 @@ class StabilityLog:
         )
 
     def moving(self, taken_at_seconds: float) -> frozenset[PodKey]:
-        """Return the pods that may still be under admission, by the List taken then."""
         return frozenset(
             key for key, since in self._since.items() if taken_at_seconds - since < QUIET_SECONDS
         )
