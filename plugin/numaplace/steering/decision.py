@@ -1,4 +1,4 @@
-"""What was decided and why, as data; ``text`` puts it into words."""
+"""What was decided and why, as data; ``text`` renders it."""
 
 from __future__ import annotations
 

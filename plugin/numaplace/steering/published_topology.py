@@ -14,8 +14,8 @@ from numaplace.prediction.predict import Withheld
 def published_nodes(device: Device, *, in_use: bool, withheld: int) -> tuple[int, ...]:
     """Return the NUMA nodes that a device is published with.
 
-    Only a healthy device that nobody holds is published without, if any of its nodes is withheld: one of two
-    nodes would keep the node in play. Allocated devices show theirs to whoever reads PodResources, and
+    Only a healthy device that no pod holds is published without, if any of its nodes is withheld: one of two
+    nodes would keep the node in play. Allocated devices show theirs to readers of PodResources, and
     unhealthy ones count towards the width that the kubelet prefers.
     """
     if in_use or not device.healthy or not withheld & device.mask:
@@ -57,7 +57,6 @@ def looked_at(
 def published(
     devices: Mapping[DeviceId, Device], *, in_use: Collection[DeviceId], withheld: int
 ) -> dict[DeviceId, tuple[int, ...]]:
-    """Return the published NUMA nodes of every device of a resource; ``in_use`` counts grants in flight."""
     return {
         id_: published_nodes(device, in_use=id_ in in_use, withheld=withheld)
         for id_, device in devices.items()

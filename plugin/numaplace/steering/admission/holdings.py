@@ -2,7 +2,7 @@
 
 The API does not name it. It holds the granted devices; and perhaps those that an earlier call gave to the
 last container of the pod under admission (``state.admission``). Where that is not certain there are several
-possible_holdings, and a withheld set has to be right for all of them.
+possible holdings, and a withheld set has to be right for all of them.
 
 What it still gets is taken at once after the answer: devices by the Topology Manager's affinity, which is
 fixed by now. So the nodes of that affinity stay exposed for the resources that it may still ask for.
@@ -122,7 +122,6 @@ def states_to_come(
 
 
 def _undone(state: SteeringState, reading: PossibleHoldings) -> SteeringState:
-    """Return the state without what the container holds: the kubelet frees it when it refuses the pod."""
     devices = dict(state.devices)
     for resource, counts in reading.devices.items():
         devices[resource] = tuple(
@@ -200,7 +199,7 @@ def may_have_more_containers(node: KubeletModel, able: Iterable[PodUse]) -> bool
 
     Under scope ``pod`` it was fixed for all containers at once: until they have their devices, nothing that
     they may get must lose its topology. Init containers are not listed, and hand theirs on. ``able`` are the
-    pods that may be asking; without one it is not known.
+    pods that may have sent the request; without one it is not known.
     """
     entries = tuple(able)
     return node.scope is Scope.POD and (not entries or any(len(pod.containers) > 1 for pod in entries))

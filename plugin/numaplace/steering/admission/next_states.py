@@ -58,7 +58,6 @@ def next_states(
 def _completed(
     node: KubeletModel, state: SteeringState, unit: Request, *, held: Mapping[ResourceName, int], mask: int
 ) -> SteeringState | None:
-    """Return the state in which the request has the rest; None if the rest cannot be had."""
     assert node.cpu is not None  # noqa: S101 - checked by the caller
     assert node.memory is not None  # noqa: S101
     devices = dict(state.devices)
@@ -83,7 +82,6 @@ def _completed(
 
 
 def _taken(groups: DeviceGroups, size: int, *, mask: int) -> DeviceGroups | None:
-    """Return the groups with ``size`` more allocated on the mask's nodes; None if they have fewer free."""
     left = size
     changed: list[DeviceGroup] = []
     for group in groups:

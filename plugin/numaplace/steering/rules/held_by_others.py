@@ -1,4 +1,4 @@
-"""What is held by pods that are of no known request, and not there for those that take slots."""
+"""What pods of no known request hold, and the pods that take slots therefore cannot have."""
 
 from __future__ import annotations
 

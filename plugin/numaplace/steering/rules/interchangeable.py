@@ -1,4 +1,4 @@
-"""When it cannot matter for anybody where a pod goes: requests of which a NUMA node holds equally many.
+"""When it does not matter where a pod goes: requests of which a NUMA node holds equally many.
 
 With one request a NUMA node has so many slots, and any pod anywhere takes one: who is admitted, now and
 later, does not depend on where pods go. So it is as long as no pod takes parts of several nodes' slots: pods
@@ -6,8 +6,8 @@ on two nodes each may leave too little on any two, and a device of two nodes is 
 other.
 
 With several requests it does depend: a small pod on an empty node takes a large one's slot. Decisions that
-harm nobody now then still add up to refusals, which was measured for several rules that looked one step ahead
-(documents, fragmentation study). So the question is whether the requests are as good as one: all ask for the
+harm no pod now can still add up to refusals, as measured for several rules that looked one step ahead
+(fragmentation study). So the question is whether the requests are as good as one: all ask for the
 same number of some resource, and whatever else they ask for does not run out before it does, however they are
 mixed. Then that resource alone counts the slots.
 """
@@ -43,7 +43,6 @@ class _PodRequest:
     units: tuple[Counts, ...]
 
     def split(self, resource: ResourceName) -> tuple[list[Counts], Counts]:
-        """Return the units that ask for the resource, and the sum of the others."""
         rest: Counter[ResourceName] = Counter()
         for unit in self.units:
             if resource not in unit:
@@ -83,7 +82,6 @@ class InterchangeableRequests:
         return by_number[-1].request, by_number[0].request
 
     def _competing(self, names: AbstractSet[ResourceName]) -> list[_PodRequest]:
-        """Return the pods that ask for any of the resources, or for any that one of these asks for."""
         while True:
             pods = [pod for pod in self._pods if any(not names.isdisjoint(unit) for unit in pod.units)]
             theirs = {name for pod in pods for unit in pod.units for name in unit}
@@ -118,7 +116,6 @@ class InterchangeableRequests:
         return fits or self._node.policy == PolicyName.SINGLE_NUMA_NODE
 
     def _is_slot(self, resource: ResourceName, pods: Sequence[_PodRequest]) -> bool:
-        """Return whether the resource alone decides how many pods a node holds."""
         size = self._common_size(resource, pods)
         if not size:
             return False
@@ -145,7 +142,6 @@ class InterchangeableRequests:
         )
 
     def _common_size(self, resource: ResourceName, pods: Sequence[_PodRequest]) -> int:
-        """Return how much of the resource each pod asks for at once; 0 if not all ask for the same."""
         sizes = {
             size for pod in pods for size in [unit[resource] for unit in pod.units if resource in unit] or [0]
         }
@@ -172,7 +168,6 @@ class InterchangeableRequests:
         return sum(self._all(resource, node) - number * size for node, number in slots.items()) >= size
 
     def _left(self, resource: ResourceName, node: int) -> int:
-        """Return what pods of the known requests may have of a NUMA node: what no others hold."""
         if self._of_others is None:
             known = {frozenset(unit.items()) for pod in self._pods for unit in pod.units}
             snapshot = self._state.snapshot
