@@ -190,7 +190,7 @@ async def test_devices_of_an_admission_that_failed_may_be_free(quiet):
         await world.steerer.deliver_next(GPU, {device}, since_seconds=world.now)
     assert {one.withheld for one in world.published.values()} == {0}
     (refusal,) = world.steerer.status.decision.refusals
-    assert refusal.what == f"the kubelet may hold 1 {VF} for somebody that it does not list"
+    assert refusal.what == f"the kubelet may hold 1 {VF} for a container that List does not show"
     for _ in range(3):
         world.now += 16
         await world.live(timeout_seconds=1)

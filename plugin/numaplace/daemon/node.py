@@ -47,7 +47,7 @@ class Node:
     """Everything that belongs to one configuration of sockets and host roots.
 
     ``InputError`` from the constructor, from ``running`` and from ``apply`` leaves nothing half-done.
-    ``env`` says where the API server is, and who we are; without it, it is not used. ``box`` holds steering's
+    ``env`` names the API server and this node; without it, the server is not used. ``box`` holds steering's
     circuit breaker, which outlives a node, ``times`` how long it waits. ``port`` is that of the HTTP pages
     while they are served.
     """
@@ -166,7 +166,6 @@ class Node:
         return self.resources.topologies
 
     def steering_status(self) -> SteeringStatus | None:
-        """Return what steering does now; ``None`` where it is switched off."""
         return None if self._config.steering.mode is SteeringMode.OFF else self._steerer.status
 
     def _supervised(self, task: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -186,7 +185,6 @@ class Node:
         cluster.listed(state, ours=self.resources.names, steered=self._steered)
 
     def _steered(self, resource: ResourceName, ids: Collection[DeviceId], mask: int) -> str:
-        """Return what steering did about devices on the NUMA nodes of ``mask``; empty: nothing."""
         stock = self._steerer.without_steering(resource, ids)
         if stock is None or resource not in self._settings:
             return ""
@@ -199,7 +197,7 @@ class Node:
         return self._cluster.tasks if self._cluster else {}
 
     def _accepted(self) -> None:
-        """Take note of an accepted registration: capacity changed, and the kubelet may be a new process."""
+        # The capacity has changed, and the kubelet may be a new process.
         kubelet = self._watch.kubelet()
         if kubelet != self._kubelet:
             self._kubelet = kubelet

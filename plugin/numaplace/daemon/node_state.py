@@ -28,7 +28,6 @@ class NodeStateHolder:
         self.now = self.now.with_devices(resource, devices)
 
     def offered(self, resource: ResourceName, ids: Ids) -> NodeState:
-        """Note that the kubelet offers these ids; return the state with that."""
         self.now = self.now.offered(resource, ids, now_seconds=self._clock())
         return self.now
 
@@ -53,7 +52,7 @@ class NodeStateHolder:
         return now_seconds if grant is None else grant.shown_since_seconds
 
     def written(self, checkpoint: IdsByResource | None) -> None:
-        """Note what the kubelet has written down anew; ``None``: that cannot be read."""
+        """Note a new version of the kubelet's checkpoint; ``None``: it cannot be read."""
         self.now = self.now.written(checkpoint)
 
     def announced(self, specs: Specs) -> bool:
@@ -66,5 +65,4 @@ class NodeStateHolder:
         self.now = self.now.kubelet_lost(now_seconds=self._clock())
 
     def kubelet_restarted(self) -> None:
-        """Note that another kubelet has started: it admits all pods again."""
         self.now = self.now.kubelet_restarted(now_seconds=self._clock())

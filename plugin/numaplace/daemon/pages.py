@@ -30,7 +30,6 @@ class NodePages:
 
     @contextmanager
     def served(self, listen: tuple[str, int] | None) -> Iterator[int | None]:
-        """Serve the pages while the context is open; yield the port."""
         if listen is None:
             yield None
             return
@@ -48,7 +47,7 @@ class NodePages:
         self.log.error("page failed", exc=exc)
 
     def _refresh(self) -> None:
-        """Set the gauges that are only worth setting when somebody looks."""
+        """Set the gauges that are worth setting for a scrape only."""
         if snapshot := self.node_state.now.snapshot():
             self.metrics.set_snapshot(snapshot)
         for name, registered in self.resources.registered.items():

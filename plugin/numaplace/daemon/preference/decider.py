@@ -37,7 +37,7 @@ LIVE_SHARE = 0.5
 """The part of the deadline that a live List may take; the rest is for the decision and the way back."""
 
 SPECS_SHARE = 0.1
-"""The part of the deadline for which a spec that has not come yet may be waited for."""
+"""The part of the deadline that waiting for a missing spec may take."""
 
 MAX_LOGGED_CANDIDATES = 16
 
@@ -52,7 +52,7 @@ class DecisionSettings:
 
 
 class Cluster(Protocol):
-    """What a decision has of the API server (``daemon.cluster.part.part``)."""
+    """What a decision uses of the API server (``daemon.cluster.part.part``)."""
 
     @property
     def specs(self) -> Specs:
@@ -175,7 +175,7 @@ class Decider:
         return self._cluster.specs if self._cluster else NO_SPECS
 
     async def _specs(self, ask: PreferredRequest) -> Specs:
-        """Return the known specs; one that is on its way, as that of a new pod may be, has a moment left."""
+        """Return the known specs; wait a moment for one that is missing, as that of a new pod may be."""
         known = self._known_specs.pods
         missing = [key for key in self._node_state.now.candidates(ask.resource) if key not in known]
         if missing and self._cluster is not None:

@@ -1,4 +1,4 @@
-"""One look after the other at the host, for one source, each in a thread that nobody waits for."""
+"""Scans of the host for one source, one at a time, each in a thread that is never waited for."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numaplace.devices.scan import Scan, Source
 from numaplace.model.names import ResourceName
 
 LOOK_LIMIT_SECONDS = 30.0
-"""A look takes milliseconds. A longer one counts as failed; the next look is its end."""
+"""A scan takes milliseconds. A longer one counts as failed; the next one takes its result."""
 
 MAX_LEFT_BEHIND = 16
-"""With so many looks of a resource that hang, left behind by reloads, no more are begun."""
+"""With so many hanging scans of a resource, left behind by reloads, no more are started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look has brought.
+    """The result of a scan.
 
     ``trouble`` is why something could not be read that may be there: out of file descriptors or memory, no
     permission, an I/O error. ``watch_paths`` are those of ``Source``.
@@ -32,7 +32,7 @@ class Look:
 
 
 class HostLook:
-    """Looks when asked, never twice at a time."""
+    """Scans when called, never twice at a time."""
 
     def __init__(self, source: Source, resource: ResourceName) -> None:
         self._source = source
@@ -40,7 +40,7 @@ class HostLook:
         self._running: asyncio.Future[Look] | None = None
 
     async def take(self) -> Look:
-        """Look; ``TimeoutError`` if that takes too long. What the source raises is raised."""
+        """Scan; ``TimeoutError`` if that takes too long. The source's exceptions are passed on."""
         if self._running is None:
             if threads_named(self._thread) >= MAX_LEFT_BEHIND:
                 await asyncio.sleep(LOOK_LIMIT_SECONDS)

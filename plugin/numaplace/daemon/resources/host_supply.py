@@ -1,4 +1,4 @@
-"""Devices that are found on the host: looks, what they bring, and what a container gets with a device."""
+"""Devices that are found on the host: scans, their results, and what a container gets with a device."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from numaplace.model.device import Device, combine
 from numaplace.model.names import DeviceId, ResourceName
 
 SETTLE_SECONDS = 2.0
-"""Time to the next look when a device has changed and the change is not believed yet."""
+"""Time to the next scan when a device has changed and the change is not confirmed yet."""
 
 MAX_GONE = 1024
-"""As many devices that have gone are answered for: the kubelet may be about to allocate them."""
+"""So many removed devices can still be allocated: the kubelet may be about to do so."""
 
 
 class HostSupply:
@@ -43,14 +43,13 @@ class HostSupply:
 
     @property
     def options(self) -> pb.DevicePluginOptions:
-        """Nothing has to be prepared before a container starts."""
         return plugin_options()
 
     def reload(self, settings: ResourceSettings) -> None:
         self._interval_seconds = settings.rescan_interval_seconds
 
     async def run(self, put: PutDevices) -> None:
-        """Look now, after each interval, at file events, and soon while a change is not settled."""
+        """Scan now, after each interval, at file events, and soon while a change is not confirmed."""
         self._put = put
         try:
             while True:
@@ -64,7 +63,7 @@ class HostSupply:
             self._host.give_up()
 
     async def look(self) -> None:
-        """Look at the host once; what cannot be seen for a reason of ours changes nothing."""
+        """Scan the host once; what cannot be read for a reason of ours changes nothing."""
         try:
             look = await self._host.take()
         except TimeoutError:
@@ -81,14 +80,14 @@ class HostSupply:
         if look.trouble and self._inventory.tracked:
             scan = Scan(failed=True)
         used = state.in_use(self._resource)
-        # Before the first List nobody knows which devices pods hold: then none may be dropped.
+        # Before the first List it is unknown which devices pods hold: none may be dropped.
         in_use = frozenset(self._inventory.tracked) if used is None else used
         change = self._inventory.update(scan, in_use=in_use, now_seconds=self._context.clock())
         self._take(change)
         self._log.changed(scan, change)
 
     async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
-        """Answer for every device that is offered, and for those that have gone lately."""
+        """Answer for every offered device, and for those removed lately."""
         devices = [self._find(device_id) for device_id in ids]
         missing = [device_id for device_id, device in zip(ids, devices, strict=True) if device is None]
         if missing:
@@ -115,7 +114,7 @@ class HostSupply:
             del self._gone[next(iter(self._gone))]
         first, self._looked = not self._looked, True
         if first or change.changed:
-            # The first look in any case: a former source of this resource may have left devices.
+            # The first scan in any case: a former source of this resource may have left devices.
             self._put(change.inventory.devices)
 
     def _find(self, device_id: DeviceId) -> Device | None:

@@ -39,7 +39,6 @@ class ResourceService:
 
     @property
     def options(self) -> pb.DevicePluginOptions:
-        """The supply's options; which devices are preferred is decided here."""
         options = pb.DevicePluginOptions()
         options.CopyFrom(self._supply.options)
         options.get_preferred_allocation_available = True
@@ -61,7 +60,7 @@ class ResourceService:
 
     @contextmanager
     def following(self) -> Iterator[StreamCursor]:
-        """Count a ListAndWatch stream as open; without one, the kubelet may be another one next time."""
+        """Count a ListAndWatch stream as open; after the last one, the next kubelet may be another one."""
         try:
             with self.board.following() as follower:
                 yield follower
@@ -88,7 +87,7 @@ class ResourceService:
     async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
         """Answer Allocate with what the supply gives; note the grant.
 
-        Before the answer leaves, the list for the next admission has.
+        The list for the next admission leaves before the answer.
         """
         reply = await self._supply.allocate(ids)
         since_seconds = self._node_state.granted(self.resource, ids)

@@ -1,4 +1,4 @@
-"""Blocking calls in threads that nobody waits for: a read of the host may hang in the kernel for ever.
+"""Blocking calls in threads that are never waited for: a read of the host may hang in the kernel for ever.
 
 ``asyncio.to_thread`` has few threads for the whole process, and the end of the process waits for them.
 """
@@ -41,5 +41,4 @@ def in_thread(function: Callable[[], _T], *, name: str) -> asyncio.Future[_T]:
 
 
 def threads_named(name: str) -> int:
-    """Return how many threads of this name have not ended."""
     return sum(thread.name == name for thread in threading.enumerate())

@@ -1,4 +1,4 @@
-"""Logs a trouble once, and once its end."""
+"""Logs a problem once, and its end once."""
 
 from __future__ import annotations
 

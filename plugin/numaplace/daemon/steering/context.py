@@ -22,31 +22,21 @@ class PublishedResource(Protocol):
 
     def publish(self, withheld: int, *, in_use: frozenset[DeviceId]) -> bool:
         """Publish with these NUMA nodes withheld; return whether the list is another one now."""
-        ...
 
-    async def delivered(self, timeout_seconds: float) -> bool:
-        """Return once all streams have sent the list; False if the time is up before."""
-        ...
+    async def delivered(self, timeout_seconds: float) -> bool: ...
 
-    def shown_by(self, allocatable: Allocatable) -> bool:
-        """Return whether the kubelet has the devices as they are published now."""
-        ...
+    def shown_by(self, allocatable: Allocatable) -> bool: ...
 
 
 class PodResourcesLists(Protocol):
     """What steering asks PodResources for (``kubelet.podresources.poller``); ``PeerError`` where it fails."""
 
-    def live(self, *, timeout_seconds: float) -> Awaitable[Observation]:
-        """Return an observation whose List was sent after this call."""
-        ...
+    def live(self, *, timeout_seconds: float) -> Awaitable[Observation]: ...
 
-    def live_allocatable(self, *, timeout_seconds: float) -> Awaitable[Allocatable]:
-        """Return the capacity as the kubelet has it now."""
-        ...
+    def live_allocatable(self, *, timeout_seconds: float) -> Awaitable[Allocatable]: ...
 
     def follow_allocatable(self, *, on: bool) -> None:
-        """Keep the capacity as new as the Lists, or no more."""
-        ...
+        """Read the capacity together with the Lists, or stop doing so."""
 
 
 class Pods(Protocol):
@@ -58,7 +48,6 @@ class Pods(Protocol):
     @property
     def watching(self) -> bool:
         """Whether they are being watched, short breaks aside."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +77,6 @@ class SteeringContext:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The state now; ``None`` before the first List."""
         return self.state.snapshot()
 
     def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:

@@ -4,9 +4,9 @@
   the kubelet admits the next pod right after it. That takes a List sent since the kubelet's call.
 - **At rest**, when nothing has been under admission for a moment and a List shows it: pods without devices of
   ours have come, pods have gone, devices have turned unhealthy.
-- In between nothing new is withheld; everything is exposed if the set in force is not right any more.
+- In between nothing new is withheld; everything is exposed if the set in force is no longer right.
 
-Exposing everything is always right: it is what the kubelet has without steering. So that is the answer to
+Exposing everything is always right: it is what the kubelet has without steering. So that is the answer in
 every doubt: errors, time-outs, an unknown state, a kubelet that has just started, and a pod that the kubelet
 has refused while something was withheld (the circuit breaker). An Allocate is never failed, and delayed by
 ``deadline_seconds`` at most.
@@ -71,7 +71,6 @@ class SteeringController:
         self._basis: InForce | None = None
 
     def reload(self, settings: Settings) -> None:
-        """Go on with other settings, and with everything exposed at first."""
         self._settings = settings
         self.reset()
 
@@ -79,7 +78,7 @@ class SteeringController:
         self._wake.set()
 
     def pods_changed(self) -> None:
-        """Look again: the API server has announced a pod, which may be admitted at any moment."""
+        """Decide anew: the API server has announced a pod, which may be admitted at any moment."""
         ended, basis = self._possible.pods_changed(), self._basis
         if basis is not None and basis.decision.withheld and (ended or self._possible.coming()):
             self._quiescence.expect()
@@ -108,7 +107,6 @@ class SteeringController:
         self._expose(refused(Reason.STATE_UNKNOWN, Passing.CHANGED))
 
     def kubelet_lost(self) -> None:
-        """Expose everything: the kubelet follows a resource no more, or it is another one."""
         self._quiescence.active()
         self._suspension.kubelet_lost()
         self._probe.kubelet_lost()
@@ -120,7 +118,7 @@ class SteeringController:
         self._wake.set()
 
     def pod_refused(self, pod: PodKey, resources: Collection[ResourceName]) -> None:
-        """Open the circuit breaker, if it may be our doing; ``resources`` are what the pod asks for."""
+        """Open the circuit breaker, if steering may be the cause; ``resources`` are what the pod requests."""
         backoff_seconds = self._settings.backoff_seconds
         if not self._settings.on or not self.publisher.lately_withheld(resources):
             return
@@ -149,7 +147,7 @@ class SteeringController:
             self._expose(refused(Reason.UNDER_ADMISSION))
             raise
         except TimeoutError:
-            self._failed(SteeringFailure.DEADLINE, f"no set within {settings.deadline_seconds} s")
+            self._failed(SteeringFailure.DEADLINE, f"no decision within {settings.deadline_seconds} s")
         except Exception as exc:  # noqa: BLE001 - an error would fail the pod
             self._failed(SteeringFailure.ERROR, repr(exc), exc)
         finally:
@@ -157,7 +155,6 @@ class SteeringController:
             self._wake.set()
 
     def without_steering(self, resource: ResourceName, ids: Collection[DeviceId]) -> WithoutSteering | None:
-        """Return where the kubelet would have placed a grant without steering, if that is elsewhere."""
         return self._next.without_steering((resource, frozenset(ids)))
 
     @property
@@ -187,11 +184,11 @@ class SteeringController:
             self._expose(refused(Reason.STATE_UNKNOWN, Passing.STOPPED))
 
     def start(self) -> None:
-        """Follow Allocates from now on: somebody looks at rest, too."""
+        """Follow Allocates from now on; ``look`` must be called at rest."""
         self._running = True
 
     async def look(self) -> None:
-        """Decide, if it is time. What can be known is asked for first: then all is of one moment."""
+        """Decide, if it is time. Inputs are read first, so that all are of one moment."""
         await self._probe.ask()
         if self._settings.on and self._suspension.off(self._settings) is None:
             await self._quiescence.ask_for_list()
@@ -234,7 +231,7 @@ class SteeringController:
         if not ready:
             return
         try:
-            # Logged at rest only: what a grant leads to is over in a moment.
+            # Logged at rest only: after a grant it changes again within moments.
             context.report.in_force(decided.decision)
             await self._put(decided, model, requests, freed_too=seen.proved)
         except NoSetError as error:
@@ -266,14 +263,12 @@ class SteeringController:
         self._context.report.worked()
 
     def _is_invalid(self, basis: InForce, requests: RequestsInForce) -> bool:
-        """Return whether a pod is about to come that the set is not right for."""
         withheld = basis.decision.withheld
         return bool(withheld) and invalidates(
             self._possible.coming(), basis.model, basis.state, requests=requests.requests, withheld=withheld
         )
 
     def _expose(self, decided: Decided, *, log: bool = True) -> None:
-        """Withhold nothing, from now on and whatever is being changed."""
         self._decided, self._basis, self._seen = decided, None, None
         self.publisher.expose_all()
         if log:
@@ -285,7 +280,6 @@ class SteeringController:
         self._expose(refused(Reason.FAILED, what))
 
     def _due_seconds(self) -> Iterator[float | None]:
-        """Yield when to look again though nothing has happened."""
         yield self._probe.due_seconds
         settings, now = self._settings, self._context.clock()
         if settings.on:

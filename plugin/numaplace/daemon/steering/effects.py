@@ -1,4 +1,4 @@
-"""What steering did to grants: where the kubelet by itself would have placed the container."""
+"""What steering changed: where the kubelet alone would have placed the container."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class SteeredGrants:
         self._found.pop(granted, None)
 
     def note(self, granted: Granted, *, mask: int, basis: InForce) -> WithoutSteering | None:
-        """Remember a grant on the NUMA nodes of ``mask``; return ``without_steering`` of it."""
         found = without_steering(granted[0], len(granted[1]), mask=mask, basis=basis)
         self._found[granted] = found
         self._found.move_to_end(granted)
@@ -54,8 +53,8 @@ def without_steering(
 ) -> WithoutSteering | None:
     """Return where the grant would be without steering, if that is on other NUMA nodes.
 
-    That is the prediction for the known request that asks for as many, and was predicted to be there; with
-    none known, for a pod which asks for nothing else.
+    That is the prediction for the known request of as many that was predicted to be there; with none
+    known, for a pod that requests nothing else.
     """
     known = [
         forecast

@@ -21,7 +21,7 @@ from numaplace.model.topology import NumaTopology
 from numaplace.prediction.model import KubeletModel
 
 CONFIGZ_SECONDS = 10.0
-NOT_ASKED = KnownKubelet(problem="it has not been asked for yet")
+NOT_ASKED = KnownKubelet(problem="it has not been read yet")
 
 _REFUSED = ("401", "403")
 
@@ -39,7 +39,7 @@ class KubeletSource(Protocol):
 
 
 class KubeletProbe:
-    """Asks for the configuration, and keeps it until another kubelet may have started."""
+    """Reads the configuration, and keeps it until another kubelet may have started."""
 
     def __init__(self, source: KubeletSource, context: SteeringContext) -> None:
         self._source = source
@@ -52,14 +52,12 @@ class KubeletProbe:
         self.known = NOT_ASKED
 
     def kubelet_lost(self) -> None:
-        """Ask again: another kubelet may have started."""
         self._asked_at = None
         self._generation += 1
         self.known = NOT_ASKED
 
     @property
     def due_seconds(self) -> float | None:
-        """When the configuration has to be asked for; ``None`` when it is known for good."""
         if self._asked_at is None:
             return self._context.clock()
         if self.known.settings is not None:
@@ -73,7 +71,7 @@ class KubeletProbe:
         )
 
     async def ask(self) -> None:
-        """Ask for the configuration, if it is time. An exception is reported; nothing is known then."""
+        """Read the configuration, if it is time. An exception is reported; nothing is known then."""
         due = self.due_seconds
         if due is None or due > self._context.clock():
             return
@@ -83,7 +81,7 @@ class KubeletProbe:
             known, failures = await self._source.find(), 0
             self._context.report.looked_up()
         except Exception as exc:  # noqa: BLE001 - whatever it is, nothing is withheld until it is known
-            known, failures = KnownKubelet(problem=f"the look at it failed: {exc!r}"), self._failures + 1
+            known, failures = KnownKubelet(problem=f"it could not be read: {exc!r}"), self._failures + 1
             self._context.report.lookup_failed(exc)
         if generation == self._generation:
             self.known, self._failures = known, failures
@@ -113,7 +111,6 @@ class KubeletOfNode:
         self._cpus: CpuTopology | None = None
 
     async def find(self) -> KnownKubelet:
-        """Look at the configuration and the CPUs; a kubelet does so when it starts."""
         host = self._config.host
         self._cpus = await asyncio.to_thread(read_cpu_topology, host.sysfs, procfs=host.procfs)
         return await find_kubelet(self._config, self._cluster)
@@ -134,7 +131,7 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
     """Return what ``kubelet.configFile`` says, or else the node's configz.
 
     A kubelet reads its configuration when it starts: ask again after each restart. A file that was changed
-    since then says nothing of the running one.
+    since then does not apply to the running one.
     """
     problem = "kubelet.configFile is not set"
     if config.kubelet.config_file is not None:
@@ -157,7 +154,7 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
     except PeerError as error:
         return KnownKubelet(problem=f"{problem}; {_unanswered(error)}", passing=error.code not in _REFUSED)
     except TimeoutError:
-        what = f"the node's configz did not come within {CONFIGZ_SECONDS:.0f} s"
+        what = f"no answer from the node's configz within {CONFIGZ_SECONDS:.0f} s"
         return KnownKubelet(problem=f"{problem}; {what}", passing=True)
     return KnownKubelet(settings_of(document), f"configz of node {cluster.node_name}")
 

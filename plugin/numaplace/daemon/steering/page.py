@@ -1,4 +1,4 @@
-"""The page ``/steering``: what is withheld now, why nothing more is, and what the kubelet is known to do."""
+"""The page ``/steering``: what is withheld now, why nothing more is, and what is known about the kubelet."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from numaplace.steering.text import forecast_text, refusal_clause
 
 @dataclass(frozen=True, slots=True)
 class SteeringView:
-    """What the page shows: values, so that it can be written while the daemon goes on.
+    """What the page shows: values, so that it can be rendered while the daemon runs.
 
-    ``hidden`` are the devices whose topology the kubelet is not told now.
+    ``hidden`` are the devices whose topology is withheld from the kubelet now.
     """
 
     mode: SteeringMode

@@ -54,7 +54,6 @@ class SteeringReport:
         self._metrics.count_decision(decision, duration_seconds=duration_seconds)
 
     def in_force(self, decision: SteeringDecision) -> None:
-        """Log the reasons why nothing is withheld, when they are others than before."""
         lasting = [one for one in decision.refusals if one.reason not in COME_AND_GO]
         reasons = frozenset(one.reason for one in lasting)
         passing = any(one.reason in _OF_A_MOMENT and one.what in _PASSING for one in lasting)
@@ -77,7 +76,6 @@ class SteeringReport:
         otherwise: WithoutSteering | None,
         strategy: Strategy,
     ) -> None:
-        """Report devices on the NUMA nodes of ``mask``; ``otherwise``: where the kubelet would have them."""
         effect = SteeredEffect.SAME if otherwise is None else SteeredEffect.CHANGED
         self._metrics.count_grant(resource, effect)
         if otherwise is not None:
@@ -111,7 +109,6 @@ class SteeringReport:
         self._lookup_failure = ""
 
     def worked(self) -> None:
-        """Log, after a failure, that a set was worked out and delivered."""
         if self._failing is not None:
             self._log.info("steering works again", after=self._failing)
         self._failing = None

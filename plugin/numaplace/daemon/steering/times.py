@@ -11,7 +11,7 @@ from numaplace.state.stability import QUIET_SECONDS
 class Times:
     """Tests shorten them.
 
-    Admissions: nothing is under admission ``quiet_seconds`` after the last call. A List is asked for
+    Admissions: nothing is under admission ``quiet_seconds`` after the last call. A List is requested
     ``after_activity_seconds`` after an Allocate (the container has its CPUs and memory by then),
     ``expected_seconds`` after the API server has announced a pod (it is admitted within milliseconds), not
     twice within ``between_lists_seconds``, and again ``list_retry_seconds`` after a failure.
