@@ -1,6 +1,6 @@
 import pytest
 from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
-from numaplace.state.companions import REMEMBERED_REQUESTS, CompanionLog
+from numaplace.state.companions import REMEMBERED_CONTAINERS, CompanionLog
 from state.lists import first
 
 
@@ -45,9 +45,9 @@ def test_requests_outlive_their_pods_and_fade():
     log = learnt(pod("gone", vf=1, gpu=1))
     log = log.after_list({}, frozenset())
     assert log.companions("vf", 1) == {"gpu": 1}
-    log = learnt(*(pod(f"n{number}", vf=1) for number in range(REMEMBERED_REQUESTS)), log=log)
+    log = learnt(*(pod(f"n{number}", vf=1) for number in range(REMEMBERED_CONTAINERS)), log=log)
     assert log.companions("vf", 1) == {}
-    assert len(log.requests) == REMEMBERED_REQUESTS
+    assert len(log.requests) == REMEMBERED_CONTAINERS
 
 
 def test_a_pod_counts_once_while_it_is_listed():

@@ -39,7 +39,6 @@ class Signals:
     reload: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def reload_wanted(self) -> bool:
-        """Wait for a request to reload or to end; return whether to reload."""
         wanted = await self.unless_stopped(asyncio.ensure_future(self.reload.wait()))
         self.reload.clear()
         return wanted is not None

@@ -11,7 +11,7 @@ from numaplace.daemon.cluster.part import ClusterPart, cluster_part
 from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.pages import NodePages
 from numaplace.daemon.preference.decider import Decider
-from numaplace.daemon.reload_plan import fixed_parts, new_sources, settings_of
+from numaplace.daemon.reload_plan import fixed_parts, new_sources, resource_settings_of
 from numaplace.daemon.resources.context import ResourceContext
 from numaplace.daemon.resources.in_service import ResourcesInService
 from numaplace.daemon.resources.published import PublishedTopology
@@ -67,7 +67,7 @@ class Node:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        self._settings = settings_of(config)
+        self._settings = resource_settings_of(config)
         self._node_state = NodeStateHolder(read_topology(config.host.sysfs), clock=clock)
         self._kubelet: SocketIdentity | None = None
         self._outage = TroubleLog(
@@ -153,7 +153,7 @@ class Node:
             new_sources(config)
             return False
         sources = new_sources(config, before=self._config)
-        settings = settings_of(config)
+        settings = resource_settings_of(config)
         prepared = self.resources.prepare(sources, settings)
         gone = await self.resources.change(prepared, settings)
         self._config, self._settings = config, settings

@@ -36,7 +36,7 @@ def _without_strategy(resource: ResourceConfig) -> ResourceConfig:
     return msgspec.structs.replace(resource, strategy=None)
 
 
-def settings_of(config: Config) -> Mapping[ResourceName, ResourceSettings]:
+def resource_settings_of(config: Config) -> Mapping[ResourceName, ResourceSettings]:
     return {
         resource.name: ResourceSettings(
             DecisionSettings(

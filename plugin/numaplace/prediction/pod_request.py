@@ -1,4 +1,4 @@
-"""What a pod's spec asks for, as a request."""
+"""A pod's spec as a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numaplace.prediction.request import Request, is_compute
 
 
 def request_of(pod: Pod, scope: Scope) -> Request:
-    """Return what a pod asks for, as the Topology Manager counts it: at once, or container by container."""
+    """Return what a pod requests, as the Topology Manager counts it: at once, or container by container."""
     if scope is Scope.POD and pod.init_containers:
         return _without_empty(Request.of(amounts_of(pod, None)))
     return _without_empty(Request.of(*(amounts_of(pod, container) for container in pod.in_order)))

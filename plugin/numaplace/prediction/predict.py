@@ -117,7 +117,6 @@ def predict(
 
 
 def _aligned(managers: _Managers, node: KubeletModel, pod: Pod, *, mask: int) -> dict[ResourceName, int]:
-    """Return what the pod got from the mask's nodes, as far as the managers know it."""
     aligned: Counter[ResourceName] = Counter()
     local = frozenset[int]().union(*(node.topology.cpus.get(one, frozenset()) for one in nodes_of(mask)))
     for container in pod.containers:

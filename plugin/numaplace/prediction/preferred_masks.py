@@ -32,7 +32,7 @@ NO_MASK: frozenset[int] = frozenset()
 
 
 class PreferredMasks:
-    """The offers in one state. Answers are kept: many requests ask for the same amounts."""
+    """The offers in one state. Answers are kept: many requests name the same amounts."""
 
     def __init__(self, node: KubeletModel, state: SteeringState) -> None:
         self._known = node.topology.mask

@@ -1,11 +1,11 @@
-"""What pods may ask for, as far as NUMA placement is concerned.
+"""What pods may request, as far as NUMA placement is concerned.
 
 Sources are values: requests that the configuration declares, and those of pods seen on the node.
 
 Assumed of every request: whole exclusive CPUs and memory are those of a Guaranteed pod without init
-containers. A request without CPUs and memory is a pod that asks for devices only. Memory that is not named
+containers. A request without CPUs and memory is a pod that requests devices only. Memory that is not named
 beside CPUs counts as one byte, CPUs that are not named beside memory as a fraction of one: name what your
-pods ask for.
+pods request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REQUEST_UID = PodUid("numaplace.request")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a pod asks for, container by container. Make it with ``Request.of``."""
+    """What a pod requests, container by container. Make it with ``Request.of``."""
 
     containers: tuple[AmountPairs, ...]
 

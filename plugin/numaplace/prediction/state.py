@@ -70,7 +70,7 @@ class StateUnknown:
 
 
 class _UnknownError(Exception):
-    """Carries a clause out of the reading."""
+    """Carries the clause of ``StateUnknown``."""
 
 
 def state_of(

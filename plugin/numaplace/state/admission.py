@@ -8,7 +8,7 @@ in random order, before exclusive CPUs and memory (``container_manager_linux.go`
 2. as long as no new pod is in the List, the pod under admission is still the same;
 3. a container that has exclusive CPUs or memory is done, and so are those before any that holds something;
 4. a container that already has the resource does not ask for it again.
-Init containers are not listed, and several pods may be new at once, most of which ask for nothing: then more
+Init containers are not listed, and several pods may be new at once, most of which request nothing: then more
 than one pod can be the one, and the answer is "unknown".
 """
 

@@ -40,9 +40,9 @@ NO_SPECS = Specs()
 class Attribution:
     """Who sent the request. ``pod``, ``container`` and ``request`` are ``None`` where that is not known.
 
-    ``request`` is all that the container asks for (as ``pinned_request``), ``rest`` the part of it that it
+    ``request`` is all that the container requests (as ``pinned_request``), ``rest`` the part of it that it
     does not hold yet, without the resource of the request. ``later`` is the most that a container after
-    it asks for, by limit, if it may be an init container that hands its devices on; ``None``: not known.
+    it requests, by limit, if it may be an init container that hands its devices on; ``None``: not known.
     """
 
     admission: Admission

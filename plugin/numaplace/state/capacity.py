@@ -41,7 +41,7 @@ class DeviceTable:
         return tally_of(self.capacity, {mask: count for mask, count in used.items() if mask is not None})
 
 
-NO_DEVICES = DeviceTable({}, {}, {}, {})
+EMPTY_TABLE = DeviceTable({}, {}, {}, {})
 
 
 def _table(devices: Iterable[tuple[DeviceId, int, bool]]) -> DeviceTable:
@@ -110,7 +110,7 @@ class NodeCapacity:
     foreign: Mapping[ResourceName, DeviceTable]
 
 
-def capacity_of(topology: NumaTopology, allocatable: Allocatable) -> NodeCapacity:
+def node_capacity_of(topology: NumaTopology, allocatable: Allocatable) -> NodeCapacity:
     """Index ``allocatable`` (GetAllocatableResources: capacity without reserved CPUs) by NUMA node."""
     known = topology.mask
     cpu_masks = {cpu: 1 << node for cpu, node in topology.node_of_cpu().items() if node in topology.nodes}

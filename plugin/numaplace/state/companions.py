@@ -16,7 +16,7 @@ from numaplace.model.names import PodKey, ResourceName
 from numaplace.model.podresources import ContainerUse, ids_by_resource
 from numaplace.state.list_change import Entries
 
-REMEMBERED_REQUESTS = 64
+REMEMBERED_CONTAINERS = 64
 """Containers remembered, newest last: a node's mix of workloads changes, and old ones should fade."""
 
 Request = tuple[tuple[ResourceName, int], ...]
@@ -31,14 +31,13 @@ class CompanionLog:
     _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
 
     def after_list(self, entries: Entries, complete: frozenset[PodKey]) -> CompanionLog:
-        """Note the listed pods that are done with admission; another one shows a part of its request only."""
         new = complete - self._noted
         noted = self._noted & complete
         if not new and len(noted) == len(self._noted):
             return self
         done = (one for key in sorted(new) for pod in entries[key] for one in pod.containers)
         found = [request for one in done if (request := _request_of(one))]
-        return CompanionLog((*self.requests, *found)[-REMEMBERED_REQUESTS:], noted | new)
+        return CompanionLog((*self.requests, *found)[-REMEMBERED_CONTAINERS:], noted | new)
 
     def companions(self, resource: ResourceName, size: int) -> Mapping[ResourceName, int]:
         """Return what most containers with exactly ``size`` of the resource held beside it, and how much.

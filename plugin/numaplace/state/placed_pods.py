@@ -1,6 +1,6 @@
 """Which pods have been given their devices: what an Event can report, from what List shows.
 
-A decision only says what we preferred; List says what a container has got, whoever chose it. A container gets
+A decision only says what we preferred; List says what a container was allocated. A container gets
 one resource after the other, so a pod's devices count once it is done with admission (``state.admission``),
 or once nothing has been added for a while: the last pod of a burst has no successor that would prove it done.
 """

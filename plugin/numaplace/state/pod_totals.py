@@ -16,7 +16,14 @@ from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, PodUse, ids_by_resource
 from numaplace.model.topology import NumaTopology
-from numaplace.state.capacity import ALL_NODES, DeviceTable, NodeCapacity, capacity_of, known_mask, own_table
+from numaplace.state.capacity import (
+    ALL_NODES,
+    DeviceTable,
+    NodeCapacity,
+    known_mask,
+    node_capacity_of,
+    own_table,
+)
 from numaplace.state.usage import Tally
 
 
@@ -164,7 +171,7 @@ class ContributionCache:
     def capacity(self, topology: NumaTopology, allocatable: Allocatable) -> NodeCapacity:
         last = self._capacity_for
         if self._capacity is None or last is None or last[0] is not topology or last[1] is not allocatable:
-            self._capacity = capacity_of(topology, allocatable)
+            self._capacity = node_capacity_of(topology, allocatable)
             self._capacity_for = (topology, allocatable)
         return self._capacity
 

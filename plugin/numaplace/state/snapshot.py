@@ -16,13 +16,13 @@ from numaplace.model.mask import nodes_of, width
 from numaplace.model.names import CPU, DeviceId, IdsByResource, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
 from numaplace.model.topology import NumaTopology
-from numaplace.state.capacity import NO_DEVICES, NodeCapacity, known_mask
+from numaplace.state.capacity import EMPTY_TABLE, NodeCapacity, known_mask
 from numaplace.state.pod_totals import ContributionCache, ResourceState, Totals
-from numaplace.state.usage import NOTHING, DeviceState, Tally, Usage, node_memory, tally_of
+from numaplace.state.usage import NO_USAGE, DeviceState, Tally, Usage, node_memory, tally_of
 
 __all__ = ["ContributionCache", "DeviceState", "Snapshot", "Usage", "build_snapshot"]
 
-NO_STATE = ResourceState(NO_DEVICES, frozenset(), Tally())
+NO_STATE = ResourceState(EMPTY_TABLE, frozenset(), Tally())
 NOTHING_HELD: IdsByResource = {}
 
 
@@ -53,7 +53,7 @@ class Snapshot:
 
     def usage(self, resource: ResourceName, mask: int) -> Usage:
         tally = self.tallies.get(resource)
-        return NOTHING if tally is None else tally.usage(mask)
+        return NO_USAGE if tally is None else tally.usage(mask)
 
     def score(self, resource: ResourceName, mask: int) -> int:
         tally = self.tallies.get(resource)
@@ -164,7 +164,7 @@ def build_snapshot(
             in_use |= granted[resource]
         if resource in offered and not in_use.isdisjoint(offered[resource]):
             in_use -= offered[resource]
-        states[resource] = cache.state(resource, tables.get(resource, NO_DEVICES), in_use)
+        states[resource] = cache.state(resource, tables.get(resource, EMPTY_TABLE), in_use)
     tallies = {resource: state.tally for resource, state in states.items()}
     tallies.update(_other_tallies(totals, capacity))
     return Snapshot(

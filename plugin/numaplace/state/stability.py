@@ -40,7 +40,7 @@ class StabilityLog:
         )
 
     def open_until(self, change: ListChange, *, may_ask: Callable[[PodUse], bool]) -> float | None:
-        """Return until when a pod may be under admission that can ask for more; ``None``: there is none.
+        """Return until when a pod may be under admission that can request more; ``None``: there is none.
 
         A vendor's plugin may take its time over a container whose NUMA node is chosen already.
         """

@@ -38,7 +38,7 @@ class Usage:
         return utilization_score(self.allocatable, self.allocated)
 
 
-NOTHING = Usage(0, 0)
+NO_USAGE = Usage(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One resource's groups. Answers are kept, for a decision asks for the same masks many times."""
+    """One resource's groups. Answers are kept, for a decision reads the same masks many times."""
 
     groups: tuple[Group, ...] = ()
     _known: dict[int, Usage] = field(default_factory=dict, compare=False, repr=False)

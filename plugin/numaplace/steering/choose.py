@@ -222,7 +222,6 @@ class _Steering:
     def _components(
         self, requests: Sequence[Request]
     ) -> Iterator[tuple[frozenset[ResourceName], Sequence[Demand]]]:
-        """Yield the requests that hang together by steerable resources, with those resources."""
         ours = self._node.steerable & self._states[0].devices.keys()
         scope = self._node.scope
         units = dict.fromkeys(unit for request in requests for unit in request.units(scope))

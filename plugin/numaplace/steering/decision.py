@@ -82,7 +82,7 @@ class WithoutSteering:
 class SteeringDecision:
     """Which free devices are to show no topology: those that touch one of the named NUMA nodes.
 
-    ``requests`` holds the known requests that ask for a steerable resource; ``refusals`` says why resources
+    ``requests`` holds the known requests for a steerable resource; ``refusals`` says why resources
     stay exposed.
     """
 

@@ -23,7 +23,7 @@ HiddenNodes = Mapping[DeviceId, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Devices of these NUMA nodes were hidden that had been shown; ``hidden`` are all that were, then."""
+    """Devices of these NUMA nodes became hidden; ``hidden`` are all that were hidden then."""
 
     nodes: int = 0
     hidden: HiddenNodes = field(default_factory=dict)

@@ -43,7 +43,7 @@ def looked_at(
 ) -> Collection[DeviceId]:
     """Return the offered devices that the Topology Manager chose, if ``nodes`` were withheld after it had.
 
-    It chooses before the kubelet asks for devices; in between a list may arrive that hides those of the NUMA
+    It chooses before the kubelet picks devices; in between a list may arrive that hides those of the NUMA
     node that it chose. Then the kubelet finds too few there and offers all that are free, hidden ones too,
     which it never does otherwise under a policy that steering acts on (device manager, devicesToAllocate).
     CPUs and memory come from the chosen node all the same. ``hidden`` are the devices that are published

@@ -121,7 +121,7 @@ class Search:
             withheld[pair[0]] = withheld.get(pair[0], 0) | pair[1]
 
     def _pair_against(self, demand: Demand, taken: int, withheld: Withheld) -> Pair | None:
-        """Return a pair that takes ``taken`` from the request: preferred, or of what most of them ask for."""
+        """Return a pair that takes ``taken`` from the request: preferred, or of what most of them need."""
         found = [
             (resource, taken & self._spare(resource) & ~withheld.get(resource, 0))
             for resource in sorted(self._steered[demand], key=lambda one: (-self._uses[one], one))

@@ -34,7 +34,6 @@ def request_text(request: Request) -> str:
 
 
 def forecast_text(forecast: RequestForecast) -> str:
-    """Return where a request goes, and where it would go without steering and by the strategy."""
     stock, wanted, steered = (_where(one) for one in (forecast.stock, forecast.wanted, forecast.steered))
     text = f"{request_text(forecast.request)}: {steered}"
     beside = []

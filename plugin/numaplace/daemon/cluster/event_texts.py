@@ -16,7 +16,7 @@ from numaplace.placement.text import numa_text, why
 from numaplace.state.snapshot import Snapshot
 
 PLACED, SPLIT = "NUMAPlaced", "NUMASplit"
-MAX_REMEMBERED = 512
+MAX_ANSWERS = 512
 REMEMBERED_SECONDS = 300.0
 """An answer that no List has shown by then was not followed; the devices may be another pod's later."""
 
@@ -35,7 +35,7 @@ class Answers:
         key = (resource, frozenset(placement.ids))
         self._given[key] = (self._clock(), placement)
         self._given.move_to_end(key)
-        if len(self._given) > MAX_REMEMBERED:
+        if len(self._given) > MAX_ANSWERS:
             self._given.popitem(last=False)
 
     def take(self, resource: ResourceName, ids: Collection[DeviceId]) -> Placement | None:

@@ -55,14 +55,11 @@ class Cluster(Protocol):
     """What a decision uses of the API server (``daemon.cluster.part.part``)."""
 
     @property
-    def specs(self) -> Specs:
-        """The pods that are known."""
+    def specs(self) -> Specs: ...
 
-    async def arrived(self, keys: Collection[PodKey], *, timeout_seconds: float) -> None:
-        """Return once these pods are known, or cannot be, or the time is up."""
+    async def arrived(self, keys: Collection[PodKey], *, timeout_seconds: float) -> None: ...
 
-    def decided(self, resource: ResourceName, placement: Placement) -> None:
-        """Take note of a decision."""
+    def decided(self, resource: ResourceName, placement: Placement) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class ResourcesInService:
         return made
 
     async def change(self, prepared: Prepared, settings: Settings) -> bool:
-        """Start what is prepared, in place of what has the same name; stop what has no settings any more.
+        """Start what is prepared, in place of what has the same name; stop what no longer has settings.
 
         Return whether resources have gone.
         """

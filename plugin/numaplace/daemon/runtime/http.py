@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
         super().server_bind()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay quiet: a client that went away is no event."""
+        """Stay quiet: a client that disconnects is not logged."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
             return None
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Stay quiet: a scrape is no event."""
+        """Stay quiet: a scrape is not logged."""
 
 
 def from_here(client: str, own: str) -> bool:

@@ -20,8 +20,7 @@ from numaplace.state.snapshot import Snapshot
 class PublishedResource(Protocol):
     """A resource whose published topology can be shaped (``daemon.resources.service``)."""
 
-    def publish(self, withheld: int, *, in_use: frozenset[DeviceId]) -> bool:
-        """Publish with these NUMA nodes withheld; return whether the list is another one now."""
+    def publish(self, withheld: int, *, in_use: frozenset[DeviceId]) -> bool: ...
 
     async def delivered(self, timeout_seconds: float) -> bool: ...
 
@@ -35,8 +34,7 @@ class PodResourcesLists(Protocol):
 
     def live_allocatable(self, *, timeout_seconds: float) -> Awaitable[Allocatable]: ...
 
-    def follow_allocatable(self, *, on: bool) -> None:
-        """Read the capacity together with the Lists, or stop doing so."""
+    def follow_allocatable(self, *, on: bool) -> None: ...
 
 
 class Pods(Protocol):

@@ -1,4 +1,4 @@
-"""Steering: which topology is withheld, when that is decided anew, and what happens on errors.
+"""Steering: which topology is withheld, when that is decided again, and what happens on errors.
 
 - **At Allocate** the set for the next admission is worked out and has left on ListAndWatch before the answer:
   the kubelet admits the next pod right after it. That takes a List sent since the kubelet's call.
@@ -6,10 +6,10 @@
   ours have come, pods have gone, devices have turned unhealthy.
 - In between nothing new is withheld; everything is exposed if the set in force is no longer right.
 
-Exposing everything is always right: it is what the kubelet has without steering. So that is the answer in
-every doubt: errors, time-outs, an unknown state, a kubelet that has just started, and a pod that the kubelet
-has refused while something was withheld (the circuit breaker). An Allocate is never failed, and delayed by
-``deadline_seconds`` at most.
+Exposing everything is always right: it is what the kubelet has without steering. So that is the answer to
+every uncertainty: errors, time-outs, an unknown state, a kubelet that has just started, and a pod that the
+kubelet has refused while something was withheld (the circuit breaker). An Allocate is never failed, and
+delayed by ``deadline_seconds`` at most.
 
 At the daemon's end nothing is sent: the kubelet takes all devices for unhealthy then. The next daemon begins
 with everything exposed.
@@ -78,7 +78,7 @@ class SteeringController:
         self._wake.set()
 
     def pods_changed(self) -> None:
-        """Decide anew: the API server has announced a pod, which may be admitted at any moment."""
+        """Decide again: the API server has announced a pod, which may be admitted at any moment."""
         ended, basis = self._possible.pods_changed(), self._basis
         if basis is not None and basis.decision.withheld and (ended or self._possible.coming()):
             self._quiescence.expect()
@@ -102,7 +102,7 @@ class SteeringController:
         return True
 
     def reset(self) -> None:
-        """Expose everything and decide anew: devices, resources or settings have changed."""
+        """Expose everything and decide again: devices, resources or settings have changed."""
         self.publisher.devices_changed()
         self._expose(refused(Reason.STATE_UNKNOWN, Passing.CHANGED))
 
@@ -143,7 +143,7 @@ class SteeringController:
         except NoSetError as error:
             self._failed(error.reason, str(error))
         except asyncio.CancelledError:
-            # The kubelet, or our server, has given up the call; perhaps half of a change had been sent.
+            # The kubelet, or our server, has given up the call; a change may have been sent in part.
             self._expose(refused(Reason.UNDER_ADMISSION))
             raise
         except TimeoutError:

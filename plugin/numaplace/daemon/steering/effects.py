@@ -13,7 +13,7 @@ from numaplace.prediction.request import Request
 from numaplace.prediction.state import SteeringState
 from numaplace.steering.decision import SteeringDecision, WithoutSteering
 
-MAX_REMEMBERED = 512
+MAX_GRANTS = 512
 
 Granted = tuple[ResourceName, frozenset[DeviceId]]
 
@@ -40,7 +40,7 @@ class SteeredGrants:
         found = without_steering(granted[0], len(granted[1]), mask=mask, basis=basis)
         self._found[granted] = found
         self._found.move_to_end(granted)
-        if len(self._found) > MAX_REMEMBERED:
+        if len(self._found) > MAX_GRANTS:
             self._found.popitem(last=False)
         return found
 

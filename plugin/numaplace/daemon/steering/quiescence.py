@@ -44,12 +44,11 @@ class Quiescence:
 
     @property
     def proved(self) -> bool:
-        """Whether no pod that may ask for devices is left under admission, by a slow plugin of a vendor."""
+        """Whether no pod that may request devices can be under admission, even with a slow vendor plugin."""
         return self.quiet and self._open_until() is None
 
     @property
     def list_due_seconds(self) -> float | None:
-        """When to request a List earlier than the poller would."""
         seen = self._context.state.observation
         if self._expected_at is not None:
             return max(self._expected_at, self._not_before)

@@ -11,7 +11,7 @@ from numaplace.steering.search import Headroom
 
 LEAST_STALE_SECONDS = 30.0
 STALE_POLLS = 3
-"""As many Lists in a row may fail before nothing is withheld any more."""
+"""As many Lists in a row may fail before nothing is withheld."""
 
 
 @dataclass(frozen=True, slots=True)

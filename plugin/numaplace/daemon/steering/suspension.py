@@ -29,11 +29,9 @@ class WrittenDown(Protocol):
     """The devices in use according to the kubelet's checkpoint (``kubelet.checkpoint``)."""
 
     @property
-    def devices(self) -> IdsByResource | None:
-        """What was read last; ``None`` where it cannot be read."""
+    def devices(self) -> IdsByResource | None: ...
 
-    async def refresh(self) -> bool:
-        """Read it if it has changed; return whether it has."""
+    async def refresh(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -142,7 +140,7 @@ class Suspension:
         if self._breaker.left_seconds(now) is not None:
             return refused(Reason.HELD_OFF, self._breaker.pod)
         if seen is not None and now - seen.taken_at_seconds > settings.stale_seconds:
-            return refused(Reason.STATE_UNKNOWN, "PodResources does not answer any more")
+            return refused(Reason.STATE_UNKNOWN, "PodResources no longer answers")
         if self._restarted_at is None:
             return None
         names = ", ".join(self._missing)

@@ -23,7 +23,7 @@ class Times:
     refusal that the API server reports.
 
     The kubelet: after a start, its checkpoint is waited for until ``restart_seconds``: devices of a pod that
-    was deleted while the kubelet was away never come into use again. Its configuration is looked up again
+    was deleted while the kubelet was down are never in use again. Its configuration is looked up again
     ``lookup_first_seconds`` after an exception, doubled each time; ``lookup_retry_seconds`` after no answer;
     ``lookup_refused_seconds`` after a refusal: rights may be given later, and an API server that has just
     started refuses what it will allow.

@@ -116,7 +116,6 @@ class Poller:
             raise PeerError(what, code="DEADLINE_EXCEEDED") from None
 
     async def run(self) -> None:
-        """List on the interval until cancelled; errors are retried with back-off."""
         failures = 0
         try:
             while True:

@@ -30,10 +30,10 @@ def next_states(
     mask: int,
     requests: Sequence[Request],
 ) -> tuple[SteeringState, ...]:
-    """Return the states in which the container under admission may have all that it asks for.
+    """Return the states in which the container under admission may have all that it requests.
 
     ``held`` are the devices that it has by now, counted as allocated in ``state`` already; ``mask`` are their
-    NUMA nodes. Each known request that asks for just as many of them gives a state; the last one returned is
+    NUMA nodes. Each known request for just as many of them gives a state; the last one returned is
     ``state`` itself, should the admission fail after all. Without such a request nothing is returned: what
     comes is unknown (``SteeringState.unsettled``).
     """

@@ -1,4 +1,4 @@
-"""Whether a set is right for every request, whatever it asks for, where the policy is ``single-numa-node``.
+"""Whether a set is right for every request, whatever it names, where the policy is ``single-numa-node``.
 
 Of each NUMA node s of which the set hides something, another node x is left of which it hides nothing, with
 as many free devices of every resource, as many exclusive CPUs and as much of every memory type. What s can

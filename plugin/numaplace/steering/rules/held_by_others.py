@@ -13,7 +13,7 @@ from numaplace.model.podresources import ContainerUse, ids_by_resource
 from numaplace.state.snapshot import Snapshot
 
 Kind = AbstractSet[tuple[ResourceName, int]]
-"""What a unit of admission asks for: (resource, amount)."""
+"""What a unit of admission requests: (resource, amount)."""
 
 
 def held_by_others(

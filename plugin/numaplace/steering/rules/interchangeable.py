@@ -7,8 +7,8 @@ other.
 
 With several requests it does depend: a small pod on an empty node takes a large one's slot. Decisions that
 harm no pod now can still add up to refusals, as measured for several rules that looked one step ahead
-(fragmentation study). So the question is whether the requests are as good as one: all ask for the
-same number of some resource, and whatever else they ask for does not run out before it does, however they are
+(fragmentation study). So the question is whether the requests are as good as one: all name the
+same number of some resource, and whatever else they name does not run out before it does, however they are
 mixed. Then that resource alone counts the slots.
 """
 
@@ -37,7 +37,7 @@ Counts = Mapping[ResourceName, int]
 
 @dataclass(frozen=True, slots=True)
 class _PodRequest:
-    """A known request: its units of admission (``Request.units``), and what each asks for."""
+    """A known request: its units of admission (``Request.units``), and what each needs."""
 
     request: Request
     units: tuple[Counts, ...]
@@ -66,8 +66,8 @@ class InterchangeableRequests:
     def clash(self, demands: Sequence[Demand]) -> tuple[Request, Request] | None:
         """Return two requests that are not as good as one, of those that compete with ``demands``; else None.
 
-        ``demands`` hang together by their resources. A request competes if it asks for any of them, CPUs too,
-        or for what one that competes asks for: a pod that finds no CPUs on a node takes devices of another.
+        ``demands`` hang together by their resources. A request competes if it names any of them, CPUs too,
+        or what a competing one names: a pod that finds no CPUs on a node takes devices of another.
         """
         ours = {name for demand in demands for name in self._counts(demand)}
         pods = self._competing(ours)
