@@ -87,7 +87,7 @@ def fill(site: EquippedNode) -> None:
 
 
 def test_cpu_only_pods_are_seen(site: EquippedNode, steered: Steered) -> None:
-    """The wanted NUMA node is taken by a pod that no plugin is told of."""
+    """The wanted NUMA node is taken by a pod that no plugin knows."""
     with steered(FOUR) as daemon:
         wait_decided(daemon)
         fill(site)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from numaplace.managers.admission import TOPOLOGY_AFFINITY_ERROR
-from numaplace.managers.pod import Amounts
-from numaplace.model.names import CPU
+from numaplace.model.names import CPU, Amounts
 from numaplace.simulate.simulator.results import Created
 
 from study.node import Books, Held, nodes_of

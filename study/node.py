@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from numaplace.managers.pod import Amounts
-from numaplace.model.names import CPU, ResourceName
+from numaplace.model.names import CPU, Amounts, ResourceName
 from numaplace.simulate.simulator.results import Created
 
 from study.worlds import World, machine_of

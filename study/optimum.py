@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from numaplace.managers.pod import Amounts
+from numaplace.model.names import Amounts
 
 from study.traces import Job
 from study.worlds import World

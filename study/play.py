@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from numaplace.managers.device_manager import PodUid
 from numaplace.managers.devices import PreferredCall
 from numaplace.managers.kubelet import Answer
-from numaplace.managers.pod import Amounts, Container, Pod
-from numaplace.model.names import CPU, MEMORY, DeviceId
+from numaplace.managers.pod import Container, Pod
+from numaplace.model.names import CPU, MEMORY, Amounts, DeviceId
 from numaplace.simulate.scenario.records import Create, Delete
 from numaplace.simulate.simulator.results import Created
 from numaplace.simulate.simulator.run import Simulator

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from numaplace.managers.pod import Amounts
+from numaplace.model.names import Amounts
 
 from study.worlds import World
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from numaplace.managers.pod import Amounts
 from numaplace.model.device import Device
-from numaplace.model.names import CPU, DeviceId, ResourceName
+from numaplace.model.names import CPU, Amounts, DeviceId, ResourceName
 from numaplace.simulate.scenario.records import Machine, NumaNode
 
 GPU = ResourceName("nvidia.com/gpu")

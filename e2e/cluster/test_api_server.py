@@ -67,7 +67,7 @@ def test_placement_goes_on_without_the_api_server(site: Site, static_pods: list[
         )
     told = node.daemon_log()[lines:]
     assert len([one for one in told if one["event"] == "decision"]) >= len(names)
-    assert _troubles(told) == ["pods cannot be watched; trying on, decisions rest on PodResources"]
+    assert _troubles(told) == ["pods cannot be watched; will retry, decisions use PodResources alone"]
     assert [one["event"] for one in told].count("pods are watched again") == 1
     after = Pod.of(unique("after"), {AMD: 1})
     run_one_by_one(node, [after], limit_seconds=60)

@@ -1,4 +1,4 @@
-"""Steering through the kubelet's own managers: what is withheld must not make any request come off worse.
+"""Steering through the kubelet's own managers: what is withheld must not harm any request.
 
 A case's pods are admitted by the Go managers; what PodResources would show of them is read as the daemon
 reads it, and ``choose`` decides. Then the same managers are asked for every request twice, with all topology

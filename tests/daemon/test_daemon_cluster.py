@@ -130,7 +130,7 @@ async def test_placement_goes_on_without_the_api_server(site: Site, api: FakeApi
         placed = {number: await site.nodes(f"p{number}", {VF: 1}) for number in range(4)}
         assert sorted(node for nodes in placed.values() for node in nodes) == [0, 0, 1, 1]
         trouble = await until(
-            lambda: served.log.events("pods cannot be watched, will retry; decisions use PodResources alone")
+            lambda: served.log.events("pods cannot be watched; will retry, decisions use PodResources alone")
         )
         assert len(trouble) == 1
     assert served.count("numaplace_fallbacks_total") == 0

@@ -57,21 +57,21 @@ class Steering:
 
 
 class Decider:
-    def __init__(self, keeper):
-        self.keeper = keeper
+    def __init__(self, node_state):
+        self.node_state = node_state
 
     async def decide(self, ask):
         ids = fallback(ask.available, ask.must_include, ask.size)
-        self.keeper.answered(ask.resource, ids, asking=None, asked_at_seconds=ask.asked_at_seconds)
+        self.node_state.answered(ask.resource, ids, requester=None, asked_at_seconds=ask.asked_at_seconds)
         return ids
 
 
 def context_of(steering, *, clock):
-    keeper = NodeStateHolder(NumaTopology(NODES), clock=clock)
-    keeper.observed(Observation((), Allocatable(), 0.0))
+    node_state = NodeStateHolder(NumaTopology(NODES), clock=clock)
+    node_state.observed(Observation((), Allocatable(), 0.0))
     return ResourceContext(
-        keeper,
-        Decider(keeper),
+        node_state,
+        Decider(node_state),
         steering,
         DirectoryWatch(on_degraded=pytest.fail),
         Metrics(version="test", clock=time.monotonic),
@@ -125,9 +125,9 @@ async def test_a_question_of_a_kubelet_that_has_gone_says_nothing(service, steer
 async def test_an_id_of_another_plugin_may_be_another_device(steering, clock, resource, left):
     """Under two resources of ours it is the same one."""
     context = context_of(steering, clock=clock)
-    context.keeper.set_devices(VF, ())
+    context.node_state.set_devices(VF, ())
     held = ContainerUse("main", (DeviceBlock(resource, IDS[:1], (0,)),))
-    context.keeper.observed(Observation((PodUse("default", "p", (held,)),), Allocatable(), 1.0))
+    context.node_state.observed(Observation((PodUse("default", "p", (held,)),), Allocatable(), 1.0))
     supply, published = HostSupply(GPU, Source(), context, SETTINGS), []
     running = asyncio.ensure_future(supply.run(lambda devices: published.append(len(devices))))
     await until(lambda: published)

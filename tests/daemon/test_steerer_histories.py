@@ -82,9 +82,9 @@ class World:
     pods: dict[str, PodUse] = field(default_factory=dict)
 
     def __post_init__(self):
-        self.keeper = NodeStateHolder(NumaTopology(NODES), clock=lambda: self.now)
+        self.node_state = NodeStateHolder(NumaTopology(NODES), clock=lambda: self.now)
         for resource, devices in DEVICES.items():
-            self.keeper.set_devices(resource, devices)
+            self.node_state.set_devices(resource, devices)
         self.published = {resource: Published() for resource in DEVICES}
         self.checkpoint = Checkpoint()
         choice = SteeringSettings(strategy=Strategy.LEAST_ALLOCATED, always=True)
@@ -94,7 +94,7 @@ class World:
         self.metrics = Metrics(version="test", clock=lambda: self.now)
         context = SteeringContext(
             lambda: self.published,
-            self.keeper,
+            self.node_state,
             self,
             None,
             SteeringReport(self.log, self.metrics.steering),
@@ -136,7 +136,7 @@ class World:
     async def live(self, *, timeout_seconds):
         if not self.answers:
             raise PeerError("on purpose", code="UNAVAILABLE")
-        self.keeper.observed(Observation(tuple(self.pods.values()), ALLOCATABLE, self.now))
+        self.node_state.observed(Observation(tuple(self.pods.values()), ALLOCATABLE, self.now))
 
     async def step(self, what, number):
         """Let something happen."""
@@ -146,7 +146,7 @@ class World:
             case "grant":
                 self.pods[f"p{number}"] = PodUse("default", f"p{number}", (ContainerUse("c"),))
                 self.steerer.active()
-                self.keeper.granted(resource, tuple(ids))
+                self.node_state.granted(resource, tuple(ids))
                 await self.steerer.deliver_next(resource, ids, since_seconds=self.now)
                 block = DeviceBlock(resource, tuple(ids))
                 self.pods[f"p{number}"] = PodUse("default", f"p{number}", (ContainerUse("c", (block,)),))
@@ -158,7 +158,7 @@ class World:
                 self.steerer.pod_refused(("default", f"p{number}"), (resource,))
             case "lost":
                 self.checkpoint.written = {GPU: ids} if number % 3 else None
-                self.keeper.kubelet_restarted()
+                self.node_state.kubelet_restarted()
                 self.steerer.kubelet_lost()
             case "returned":
                 self.steerer.kubelet_returned()
@@ -187,10 +187,10 @@ class World:
         reasons = {one.reason.value for one in status.decision.refusals}
         if reasons & UNKNOWING or status.held_off_seconds is not None or not self.settings.on:
             assert not withheld
-        if self.keeper.now.observation is None or not self.known:
+        if self.node_state.now.observation is None or not self.known:
             assert not withheld
         if withheld:
-            assert self.now - self.keeper.now.observation.taken_at_seconds <= 30.0
+            assert self.now - self.node_state.now.observation.taken_at_seconds <= 30.0
 
 
 WHATS = ("grant", "pod", "delete", "refused", "lost", "returned", "reset", "away", "stuck", "unknown", "off")

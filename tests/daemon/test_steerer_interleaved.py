@@ -141,7 +141,7 @@ async def test_an_allocate_that_is_given_up_leaves_what_is_said(world):
     del world.pods["p0"]
     ids = frozenset((DEVICES[VF][0].id,))
     world.pods["p1"] = PodUse("default", "p1", (ContainerUse("c"),))
-    world.keeper.granted(VF, tuple(ids))
+    world.node_state.granted(VF, tuple(ids))
     world.now += 0.001
     await world.live(timeout_seconds=1)
     go = delivery_held_up(world)
@@ -162,7 +162,7 @@ def failed(world, name, resource, device):
     world.now += 0.01
     world.steerer.active()
     world.pods[name] = PodUse("default", name, (ContainerUse("c"),))
-    world.keeper.granted(resource, (device,))
+    world.node_state.granted(resource, (device,))
     return frozenset((device,))
 
 
@@ -186,11 +186,11 @@ async def test_devices_of_an_admission_that_failed_may_be_free(quiet):
         device = DeviceId(DEVICES[GPU][3].id)
         world.steerer.active()
         world.pods["next"] = PodUse("default", "next", (ContainerUse("c"),))
-        world.keeper.granted(GPU, (device,))
+        world.node_state.granted(GPU, (device,))
         await world.steerer.deliver_next(GPU, {device}, since_seconds=world.now)
     assert {one.withheld for one in world.published.values()} == {0}
     (refusal,) = world.steerer.status.decision.refusals
-    assert refusal.what == f"the kubelet may hold 1 {VF} for somebody that it does not list"
+    assert refusal.what == f"the kubelet may hold 1 {VF} for a container that List does not show"
     for _ in range(3):
         world.now += 16
         await world.live(timeout_seconds=1)

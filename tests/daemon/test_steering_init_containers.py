@@ -85,7 +85,7 @@ async def test_devices_that_init_containers_keep_are_not_free_after_a_daemon_res
             assert [one.admitted for one in made] == [True] * 5
             await quiet_lists(served)
             (refusal,) = served.node.steering_status().decision.refusals
-            assert refusal.what == f"the kubelet may hold 3 {GPU} for somebody that it does not list"
+            assert refusal.what == f"the kubelet may hold 3 {GPU} for a container that List does not show"
             for name in ("i", "p0", "p1"):
                 await site.kubelet.remove(("default", name))
             write_checkpoint(site)

@@ -35,12 +35,12 @@ def test_who_is_asking(case):
         if "list" in step:
             pods = tuple(pod(name, containers) for name, containers in step["list"].items())
             change = then(change, pods, at=now)
-            log, ledger = log.observed(change), ledger.listed(change)
+            log, ledger = log.after_list(change), ledger.after_list(change)
         elif "grant" in step:
             resource = block(step["grant"][0]).resource
             ledger = ledger.granted(resource, step["grant"], now_seconds=now)
         else:
-            admission = log.asking(change.entries, step["ask"], latest=ledger.latest)
+            admission = log.admission_for(change.entries, step["ask"], latest=ledger.latest)
             assert (admission.pod.name if admission.pod else None) == step["is"]
             if "of" in step:
                 assert [name for _, name in admission.candidates] == step["of"]
@@ -58,18 +58,18 @@ def test_a_finished_pod_beside_its_successor_of_the_same_name():
     finished, successor, other = pod("web-0", [["vf0"]]), pod("web-0", [[]]), pod("other", [[]])
     before = first((finished, other))
     change = then(before, (other, finished, successor))
-    log = AdmissionLog().observed(before).observed(change)
-    assert log.asking(change.entries, "vf").pod is successor
+    log = AdmissionLog().after_list(before).after_list(change)
+    assert log.admission_for(change.entries, "vf").pod is successor
 
 
 def test_the_same_list_again_changes_nothing():
     pods = (pod("p", [[]]),)
-    log = AdmissionLog().observed(first(pods))
-    assert log.observed(then(first(pods), (pod("p", [[]]),))) is log
+    log = AdmissionLog().after_list(first(pods))
+    assert log.after_list(then(first(pods), (pod("p", [[]]),))) is log
 
 
 def asking(*pods):
-    return AdmissionLog().asking(first(pods).entries, "vf")
+    return AdmissionLog().admission_for(first(pods).entries, "vf")
 
 
 def test_a_pod_listed_without_containers_may_be_asking():

@@ -31,7 +31,7 @@ class Node:
     def coming(self, *, at, listed):
         pods = (PodUse(*KEY),) if listed else ()
         self.list = self.list.then(Observation(pods, Allocatable(), at))
-        self.pods = self.pods.observed(self.list)
+        self.pods = self.pods.after_list(self.list)
         return bool(self.pods.coming(self.known, self.list))
 
 

@@ -58,7 +58,7 @@ def test_who_asks_for_what(case):
     pods = tuple(listed(name, containers) for name, containers in case["list"].items())
     resource, size = full(case["ask"][0]), case["ask"][1]
     found = attribute(
-        AdmissionLog().asking(first(pods).entries, resource), resource, size, specs=specs_of(case)
+        AdmissionLog().admission_for(first(pods).entries, resource), resource, size, specs=specs_of(case)
     )
     assert (found.admission.pod.name if found.admission.pod else None) == case["is"]
     if "of" in case:

@@ -1,6 +1,6 @@
 import pytest
 from numaplace.model.podresources import ContainerUse, DeviceBlock, PodUse
-from numaplace.state.companions import REMEMBERED_REQUESTS, CompanionLog
+from numaplace.state.companions import REMEMBERED_CONTAINERS, CompanionLog
 from state.lists import first
 
 
@@ -14,7 +14,7 @@ def pod(name, **amounts):
 
 
 def learnt(*pods, log=None):
-    return (log or CompanionLog()).observed(first(pods).entries, frozenset(one.key for one in pods))
+    return (log or CompanionLog()).after_list(first(pods).entries, frozenset(one.key for one in pods))
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,18 @@ def test_companions(pods, size, companions):
 
 def test_a_pod_under_admission_teaches_nothing_yet():
     done, asking = pod("done", vf=1, gpu=1), pod("asking", vf=1)
-    log = CompanionLog().observed(first([done, asking]).entries, frozenset([done.key]))
+    log = CompanionLog().after_list(first([done, asking]).entries, frozenset([done.key]))
     assert log.companions("vf", 1) == {"gpu": 1}
-    assert log.observed(first([done, asking]).entries, frozenset([done.key])) is log
+    assert log.after_list(first([done, asking]).entries, frozenset([done.key])) is log
 
 
 def test_requests_outlive_their_pods_and_fade():
     log = learnt(pod("gone", vf=1, gpu=1))
-    log = log.observed({}, frozenset())
+    log = log.after_list({}, frozenset())
     assert log.companions("vf", 1) == {"gpu": 1}
-    log = learnt(*(pod(f"n{number}", vf=1) for number in range(REMEMBERED_REQUESTS)), log=log)
+    log = learnt(*(pod(f"n{number}", vf=1) for number in range(REMEMBERED_CONTAINERS)), log=log)
     assert log.companions("vf", 1) == {}
-    assert len(log.requests) == REMEMBERED_REQUESTS
+    assert len(log.requests) == REMEMBERED_CONTAINERS
 
 
 def test_a_pod_counts_once_while_it_is_listed():

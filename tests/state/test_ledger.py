@@ -31,7 +31,7 @@ class Node:
 
     def listed(self, pods, *, now_seconds):
         change = then(self.list, pods, at=now_seconds)
-        return Node(self.ledger.listed(change), change)
+        return Node(self.ledger.after_list(change), change)
 
     def granted(self, resource, ids, *, now_seconds, pod=None):
         ledger = self.ledger

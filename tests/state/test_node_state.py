@@ -33,23 +33,23 @@ def question(state, *, fresh=True):
 
 def test_nothing_is_in_use_before_the_first_list():
     assert START.snapshot() is None
-    assert question(START).asking is None
+    assert question(START).requester is None
 
 
 def test_a_question_changes_nothing():
     state = see(START, pod("a"))
-    assert question(state).asking.pod == ("default", "a")
+    assert question(state).requester.pod == ("default", "a")
     assert question(state) == question(state)
 
 
 def test_an_older_list_does_not_tell_who_asks():
-    assert question(see(START, pod("a")), fresh=False).asking is None
+    assert question(see(START, pod("a")), fresh=False).requester is None
 
 
 def test_an_answer_says_whose_the_grant_is_and_since_when_a_list_shows_it():
     state = see(START, pod("a"), at=1.0)
-    asking = question(state).asking
-    state = state.answered(GPU, ("g0",), asking=asking, asked_at_seconds=0.9, now_seconds=1.1)
+    requester = question(state).requester
+    state = state.answered(GPU, ("g0",), requester=requester, asked_at_seconds=0.9, now_seconds=1.1)
     first = state.granted(GPU, ("g0",), now_seconds=1.2)
     assert (first.ledger.latest.pod, first.ledger.latest.shown_since_seconds) == (("default", "a"), 0.9)
     others = [

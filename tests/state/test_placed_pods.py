@@ -23,7 +23,7 @@ class Observer:
     def see(self, *pods, at, complete=(), known=None):
         known = {one.key for one in pods} if known is None else {("ns", name) for name in known}
         self.list = then(self.list, pods, at=at)
-        self.log, settled = self.log.observed(
+        self.log, settled = self.log.after_list(
             self.list, complete={("ns", name) for name in complete}, known=known, now_seconds=at
         )
         return [one.name for one in settled]

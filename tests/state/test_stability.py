@@ -26,7 +26,7 @@ class Node:
 
     def moving(self, *pods, at, complete=()):
         self.list = then(self.list, pods, at=at)
-        self.log = self.log.observed(self.list, frozenset(("default", name) for name in complete))
+        self.log = self.log.after_list(self.list, frozenset(("default", name) for name in complete))
         return {name for _, name in self.log.moving(at)}
 
 

@@ -150,8 +150,8 @@ def test_the_ledger_and_the_log_take_any_history(history):
         if kind == "list":
             listed = what[0]
             change = then(change, listed, at=now, cache=cache)
-            ledger, log = ledger.listed(change), log.observed(change)
-            assert ledger.listed(then(change, listed, at=now)) is ledger
+            ledger, log = ledger.after_list(change), log.after_list(change)
+            assert ledger.after_list(then(change, listed, at=now)) is ledger
         elif kind == "grant":
             ledger = ledger.granted(what[0], what[1], now_seconds=now)
             assert what[1] <= ledger.in_flight().get(what[0], frozenset())
@@ -164,7 +164,7 @@ def test_the_ledger_and_the_log_take_any_history(history):
         for name in RESOURCES:
             assert not ledger.in_flight().get(name, frozenset()) & ledger.freed_at(name).keys()
             assert all(0 <= at <= now for at in ledger.freed_at(name).values())
-        admission = log.asking(change.entries, "gpu", latest=ledger.latest)
+        admission = log.admission_for(change.entries, "gpu", latest=ledger.latest)
         assert admission.pod is None or admission.candidates == (admission.pod.key,)
         snapshot = build(
             listed,

@@ -25,7 +25,7 @@ class Node:
         blocks = tuple(DeviceBlock(resource, tuple(ids)) for resource, ids in devices.items())
         pods = [PodUse("default", "p", (ContainerUse("main", blocks),))]
         self.list = then(self.list or ListChange(), pods)
-        self.log = self.log.observed(self.list.devices)
+        self.log = self.log.after_list(self.list.devices)
 
     def written(self, devices):
         self.log = self.log.written(devices, ours=[OURS])

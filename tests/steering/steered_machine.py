@@ -128,7 +128,7 @@ class SteeredMachine(Machine):
             return
         granted = {resource: frozenset(ids)}
         snapshot = self._seen(granted=granted)
-        admission = self._log.asking(self._list.entries, resource)
+        admission = self._log.admission_for(self._list.entries, resource)
         pod = self._under_admission
         specs = Specs({(pod.namespace, pod.name): pod}) if self.with_specs else NO_SPECS
         grant = GrantSeen(
@@ -165,7 +165,7 @@ class SteeredMachine(Machine):
         if self._under_admission is not None:
             pods.append(self._listed(self._under_admission))
         self._list = self._list.then(Observation(tuple(pods), Allocatable(), 0.0))
-        self._log = self._log.observed(self._list)
+        self._log = self._log.after_list(self._list)
         foreign = {resource for resource in self.tables if resource not in self.hardware.steerable}
         blocks = tuple(
             DeviceBlock(resource, (id_,), device.nodes)

@@ -35,7 +35,7 @@ def unseen(*init, but=(), specs=None):
 @pytest.mark.parametrize(("more", "resource"), [({"cpus": 5}, CPU), ({"gib": 3}, MEMORY), ({"gpus": 2}, GPU)])
 def test_an_init_container_that_asks_for_more(more, resource):
     found = unseen(box("i", ContainerKind.INIT, **more))
-    assert found == f"an init container of pod default/p keeps {resource} that nobody shows"
+    assert found == f"an init container of pod default/p keeps {resource} that List does not show"
 
 
 @pytest.mark.parametrize(

@@ -33,19 +33,18 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What was asked for. Several SIGHUPs during a reload are one more reload; an end comes before any."""
+    """What signals requested. Several SIGHUPs during a reload are one more reload; an end comes first."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     reload: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def reload_wanted(self) -> bool:
-        """Return whether to reload, once that or an end is asked for."""
         wanted = await self.unless_stopped(asyncio.ensure_future(self.reload.wait()))
         self.reload.clear()
         return wanted is not None
 
     async def unless_stopped(self, future: asyncio.Future[_T]) -> _T | None:
-        """Return the future's result; ``None`` if an end is asked for before, and the future is cancelled."""
+        """Return the future's result; ``None`` if an end is requested before; the future is cancelled."""
         stop = asyncio.create_task(self.stop.wait())
         try:
             waiting: set[asyncio.Future[Any]] = {future, stop}
@@ -102,7 +101,7 @@ class _Daemon:
     box: BreakerBox = field(default_factory=BreakerBox)
 
     async def run(self, loaded: Loaded) -> None:
-        """Serve, with a new node for each configuration that needs one, until told to stop."""
+        """Serve, with a new node for each configuration that needs one, until the end is requested."""
         former: Loaded | None = None
         while True:
             try:
@@ -139,7 +138,7 @@ class _Daemon:
             return await self._follow_requests(node, loaded)
 
     async def _follow_requests(self, node: Node, served: Loaded) -> tuple[Loaded, Loaded | None]:
-        """Serve reloads in place until one needs a new start, or until told to stop (``None``)."""
+        """Serve reloads in place until one needs a new start, or until the end is requested (``None``)."""
         while await self.signals.reload_wanted():
             try:
                 # A file that hangs must not hold up the end.
@@ -163,7 +162,9 @@ class _Daemon:
 
     def _refused(self, error: InputError) -> None:
         self.metrics.reloaded(ReloadResult.REFUSED)
-        self.log.error("reload refused; the running configuration stays", problems=str(error).splitlines())
+        self.log.error(
+            "reload refused; the old configuration stays in effect", problems=str(error).splitlines()
+        )
 
     def _warn(self, loaded: Loaded) -> None:
         for warning in loaded.warnings:

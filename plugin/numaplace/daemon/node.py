@@ -11,7 +11,7 @@ from numaplace.daemon.cluster.part import ClusterPart, cluster_part
 from numaplace.daemon.node_state import NodeStateHolder
 from numaplace.daemon.pages import NodePages
 from numaplace.daemon.preference.decider import Decider
-from numaplace.daemon.reload_plan import fixed_parts, new_sources, settings_of
+from numaplace.daemon.reload_plan import fixed_parts, new_sources, resource_settings_of
 from numaplace.daemon.resources.context import ResourceContext
 from numaplace.daemon.resources.in_service import ResourcesInService
 from numaplace.daemon.resources.published import PublishedTopology
@@ -48,7 +48,7 @@ class Node:
     """Everything that belongs to one configuration of sockets and host roots.
 
     ``InputError`` from the constructor, from ``running`` and from ``apply`` leaves nothing half-done.
-    ``env`` says where the API server is, and who we are; without it, it is not used. ``box`` holds steering's
+    ``env`` names the API server and this node; without it, the server is not used. ``box`` holds steering's
     circuit breaker, which outlives a node, ``times`` how long it waits. ``port`` is that of the HTTP pages
     while they are served.
     """
@@ -68,8 +68,8 @@ class Node:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        self._settings = settings_of(config)
-        self._keeper = NodeStateHolder(read_topology(config.host.sysfs), clock=clock)
+        self._settings = resource_settings_of(config)
+        self._node_state = NodeStateHolder(read_topology(config.host.sysfs), clock=clock)
         self._kubelet: SocketIdentity | None = None
         self._outage = TroubleLog(
             log, OUTAGE, over="PodResources answers again", clock=clock, quiet_seconds=OUTAGE_QUIET_SECONDS
@@ -87,7 +87,7 @@ class Node:
         )
         self._cluster = cluster_part(config.cluster, env=env or {}, metrics=metrics, log=log, clock=clock)
         self._decider = Decider(
-            keeper=self._keeper,
+            node_state=self._node_state,
             poller=self._poller,
             metrics=metrics,
             log=log,
@@ -99,7 +99,7 @@ class Node:
             config,
             SteeringContext(
                 self._services,
-                self._keeper,
+                self._node_state,
                 self._poller,
                 self._cluster,
                 SteeringReport(log, metrics.steering),
@@ -111,18 +111,19 @@ class Node:
         )
         self.resources = ResourcesInService(
             ResourceContext(
-                self._keeper, self._decider, self._steerer, self._directories, metrics, log, clock
+                self._node_state, self._decider, self._steerer, self._directories, metrics, log, clock
             ),
             self._watch,
             on_accepted=self._accepted,
         )
-        self._pages = NodePages(self._keeper, self._poller, self.resources, self._steering_view, metrics, log)
+        self._pages = NodePages(
+            self._node_state, self._poller, self.resources, self._steering_view, metrics, log
+        )
         self._first = self.resources.prepare(new_sources(config), self._settings)
         self.port: int | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serve while the context is open."""
         with self._pages.served(self._config.http.listen) as self.port:
             self._metrics.set_inotify(available=True)
             self._tell_topology()
@@ -166,7 +167,7 @@ class Node:
             new_sources(config)
             return False
         sources = new_sources(config, before=self._config)
-        settings = settings_of(config)
+        settings = resource_settings_of(config)
         prepared = self.resources.prepare(sources, settings)
         gone = await self.resources.change(prepared, settings)
         self._config, self._settings = config, settings
@@ -179,7 +180,6 @@ class Node:
         return self.resources.topologies
 
     def steering_status(self) -> SteeringStatus | None:
-        """Return what steering does now; ``None`` where it is switched off."""
         return None if self._config.steering.mode is SteeringMode.OFF else self._steerer.status
 
     def _supervised(self, task: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -188,18 +188,17 @@ class Node:
         )
 
     def _observed(self, observation: Observation) -> None:
-        self._keeper.observed(observation)
+        self._node_state.observed(observation)
         # A decision may be waiting for this List: steering and Events come after it.
         loop = asyncio.get_running_loop()
         loop.call_soon(self._steerer.wake)
         if self._cluster is not None:
-            loop.call_soon(self._listed, self._cluster, self._keeper.now)
+            loop.call_soon(self._listed, self._cluster, self._node_state.now)
 
     def _listed(self, cluster: ClusterPart, state: NodeState) -> None:
         cluster.listed(state, ours=self.resources.names, steered=self._steered)
 
     def _steered(self, resource: ResourceName, ids: Collection[DeviceId], mask: int) -> str:
-        """Return what steering did about devices on the NUMA nodes of ``mask``; empty: nothing."""
         stock = self._steerer.without_steering(resource, ids)
         if stock is None or resource not in self._settings:
             return ""
@@ -212,11 +211,11 @@ class Node:
         return self._cluster.tasks if self._cluster else {}
 
     def _accepted(self) -> None:
-        """Take note of an accepted registration: capacity changed, and the kubelet may be a new process."""
+        # The capacity has changed, and the kubelet may be a new process.
         kubelet = self._watch.kubelet()
         if kubelet != self._kubelet:
             self._kubelet = kubelet
-            self._keeper.kubelet_restarted()
+            self._node_state.kubelet_restarted()
             self._steerer.kubelet_lost()
         self._steerer.kubelet_returned()
         self._poller.refresh_allocatable()
@@ -237,7 +236,7 @@ class Node:
         return steering_view(self._config.steering.mode, self.steering_status(), self._services())
 
     def _tell_topology(self) -> None:
-        topology = self._keeper.now.topology
+        topology = self._node_state.now.topology
         self._log.info("topology", numa_nodes=topology.nodes)
         if len(topology.nodes) > self._config.max_allowable_numa_nodes:
             self._log.warning(

@@ -10,7 +10,7 @@ from numaplace.model.observation import Observation
 from numaplace.model.topology import NumaTopology
 from numaplace.state.attribution import Specs
 from numaplace.state.node_state import NodeState
-from numaplace.state.question import Asking
+from numaplace.state.question import Requester
 
 
 class NodeStateHolder:
@@ -21,7 +21,6 @@ class NodeStateHolder:
         self.now = NodeState(topology)
 
     def observed(self, observation: Observation) -> None:
-        """Take in a List (the poller's callback)."""
         self.now = self.now.observed(observation)
 
     def set_devices(self, resource: ResourceName, devices: Collection[Device] | None) -> None:
@@ -29,7 +28,6 @@ class NodeStateHolder:
         self.now = self.now.with_devices(resource, devices)
 
     def offered(self, resource: ResourceName, ids: Ids) -> NodeState:
-        """Note that the kubelet offers these ids; return the state with that."""
         self.now = self.now.offered(resource, ids, now_seconds=self._clock())
         return self.now
 
@@ -38,12 +36,12 @@ class NodeStateHolder:
         resource: ResourceName,
         ids: Sequence[DeviceId],
         *,
-        asking: Asking | None,
+        requester: Requester | None,
         asked_at_seconds: float,
     ) -> None:
         """Note our preference: the Allocate that follows it, with the same ids, is for the same pod."""
         self.now = self.now.answered(
-            resource, ids, asking=asking, asked_at_seconds=asked_at_seconds, now_seconds=self._clock()
+            resource, ids, requester=requester, asked_at_seconds=asked_at_seconds, now_seconds=self._clock()
         )
 
     def granted(self, resource: ResourceName, ids: Sequence[DeviceId]) -> float:
@@ -54,7 +52,7 @@ class NodeStateHolder:
         return now_seconds if grant is None else grant.shown_since_seconds
 
     def written(self, checkpoint: IdsByResource | None) -> None:
-        """Note what the kubelet has written down anew; ``None``: that cannot be read."""
+        """Note a new version of the kubelet's checkpoint; ``None``: it cannot be read."""
         self.now = self.now.written(checkpoint)
 
     def announced(self, specs: Specs) -> bool:
@@ -64,9 +62,7 @@ class NodeStateHolder:
         return not before <= self.now.logs.announced.known
 
     def kubelet_lost(self) -> None:
-        """Note that the kubelet follows a resource no more."""
         self.now = self.now.kubelet_lost(now_seconds=self._clock())
 
     def kubelet_restarted(self) -> None:
-        """Note that another kubelet has started: it admits all pods again."""
         self.now = self.now.kubelet_restarted(now_seconds=self._clock())

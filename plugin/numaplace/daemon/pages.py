@@ -20,7 +20,7 @@ from numaplace.metrics.metrics import Metrics
 class NodePages:
     """The pages of one node. ``steering`` is what ``/steering`` shows; ``serving``: it is not stopping."""
 
-    keeper: NodeStateHolder
+    node_state: NodeStateHolder
     poller: Poller
     resources: ResourcesInService
     steering: Callable[[], SteeringView]
@@ -30,7 +30,6 @@ class NodePages:
 
     @contextmanager
     def served(self, listen: tuple[str, int] | None) -> Iterator[int | None]:
-        """Serve the pages while the context is open; yield the port."""
         if listen is None:
             yield None
             return
@@ -48,8 +47,8 @@ class NodePages:
         self.log.error("page failed", exc=exc)
 
     def _refresh(self) -> None:
-        """Set the gauges that are only worth setting when somebody looks."""
-        if snapshot := self.keeper.now.snapshot():
+        """Set the gauges that are worth setting for a scrape only."""
+        if snapshot := self.node_state.now.snapshot():
             self.metrics.set_snapshot(snapshot)
         for name, registered in self.resources.registered.items():
             self.metrics.set_registered(name, registered=registered)

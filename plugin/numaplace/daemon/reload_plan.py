@@ -16,7 +16,6 @@ from numaplace.model.names import ResourceName
 
 
 def fixed_parts(config: Config) -> tuple[object, ...]:
-    """Return what cannot be changed while serving."""
     return (config.kubelet, config.host, config.http, config.cluster, config.poll_interval_seconds)
 
 
@@ -37,8 +36,7 @@ def _without_strategy(resource: ResourceConfig) -> ResourceConfig:
     return msgspec.structs.replace(resource, strategy=None)
 
 
-def settings_of(config: Config) -> Mapping[ResourceName, ResourceSettings]:
-    """Return what a reload may change of each resource."""
+def resource_settings_of(config: Config) -> Mapping[ResourceName, ResourceSettings]:
     return {
         resource.name: ResourceSettings(
             DecisionSettings(

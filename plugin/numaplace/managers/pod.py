@@ -5,14 +5,11 @@ Amounts are integers: ``cpu`` in thousandths of a CPU, ``memory`` and hugepages 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from numaplace.managers.device_manager import ContainerKind, PodUid
-from numaplace.model.names import CPU, MEMORY, ResourceName
-
-Amounts = Mapping[ResourceName, int]
+from numaplace.model.names import CPU, MEMORY, Amounts, ResourceName
 
 
 class QosClass(StrEnum):

@@ -9,6 +9,9 @@ from typing import NewType
 ResourceName = NewType("ResourceName", str)
 """An extended resource, ``cpu``, ``memory`` or ``hugepages-<size>``, as Kubernetes spells it."""
 
+Amounts = Mapping[ResourceName, int]
+"""Amounts by resource; each user says in which units."""
+
 DeviceId = NewType("DeviceId", str)
 """A device id as ListAndWatch publishes it; at most 63 characters."""
 

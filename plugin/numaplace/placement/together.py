@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from numaplace.model.mask import union_of
-from numaplace.model.names import ResourceName, is_memory
+from numaplace.model.names import Amounts, is_memory
 from numaplace.placement.reasons import Asker
 from numaplace.state.snapshot import Snapshot
-
-Amounts = Mapping[ResourceName, int]
-"""Devices, whole CPUs, bytes of memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What a kubelet will do with a request: ports of its managers, asked ahead of time."""
+"""What a kubelet will do with a request, predicted with reimplementations of its managers."""

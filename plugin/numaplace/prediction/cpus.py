@@ -1,7 +1,7 @@
 """Where the kubelet will take a container's exclusive CPUs from, when no Topology Manager tells it where.
 
-Under policy ``none`` the static CPU manager chooses by itself, after the devices, and what it will choose
-follows from what is free. GetPreferredAllocation comes before: devices can go where the CPUs will be.
+Under policy ``none`` the static CPU manager chooses by itself, after the devices, and its choice can be
+predicted from what is free. GetPreferredAllocation comes before: devices can go where the CPUs will be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numaplace.model.topology import NumaTopology
 
 MOST_DISTRIBUTED_NODES = 8
 """With ``distribute-cpus-across-numa`` the CPU manager tries sets of NUMA nodes, and sets of remainders of
-each: on 8 nodes some milliseconds of work, on 16 hundreds, on 36 without end."""
+each: on 8 nodes some milliseconds of work, on 16 hundreds, on 36 it never ends."""
 
 
 def cpus_ahead(

@@ -15,8 +15,8 @@ from numaplace.prediction.request import AmountPairs, Request, is_compute
 class Demand:
     """Devices, exclusive CPUs, and bytes by memory type, of one container (or pod, under scope ``pod``).
 
-    Compared by identity: ``demand_of`` is asked once per unit and decision.
-    ``cpus`` and ``memory`` are what the policies ``static`` and ``Static`` would be asked for.
+    Compared by identity: ``demand_of`` is called once per unit and decision.
+    ``cpus`` and ``memory`` are what the policies ``static`` and ``Static`` would allocate.
     """
 
     request: Request
@@ -27,7 +27,6 @@ class Demand:
 
 @lru_cache(maxsize=1024)
 def demand_of(unit: Request, scope: Scope) -> Demand:
-    """Return what a unit of admission (``Request.units``) asks for."""
     pod = unit.pod()
     container = pod.containers[0]
     limits = pod.effective_limits if scope is Scope.POD else container.limits

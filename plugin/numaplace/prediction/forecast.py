@@ -1,4 +1,4 @@
-"""What becomes of each request in one state under any withheld set: the fast way to ``predict``'s answers.
+"""The outcome of each request in one state under any withheld set: the fast way to ``predict``'s answers.
 
 CPUs and memory do not depend on what is withheld, so their part is worked out once per request. A merged hint
 that all resources prefer is found from the preferred masks alone. The plain prediction is
@@ -50,7 +50,6 @@ class Budget:
         self.spent = 0
 
     def spend(self, cost: int) -> None:
-        """Count ``cost`` predictions; raises ``OutOfBudgetError`` beyond the limit."""
         self.demand(cost)
         self.spent += cost
 
@@ -125,7 +124,6 @@ class Forecast:
         return found
 
     def score(self, demand: Demand, mask: int) -> int:
-        """Return the score that ``wanted`` compares the mask by; 0: none."""
         return self._score(demand, mask, self._scored)
 
     def check_budget(self, demands: Iterable[Demand]) -> None:
@@ -193,14 +191,13 @@ class Forecast:
         return common, loose
 
     def _fixed_offer(self, demand: Demand) -> Offer:
-        """Return what CPUs and memory have in common, which no withheld set changes."""
         if demand not in self._fixed:
             cpus, memory = self.preferred.cpus(demand.cpus), self.preferred.memory(demand.memory)
             self._fixed[demand] = memory if cpus is None else cpus if memory is None else cpus & memory
         return self._fixed[demand]
 
     def _never_fits(self, demand: Demand) -> bool:
-        """Return whether no mask helps: the node lacks what is asked for, or SMT alignment forbids it."""
+        """Return whether no mask helps: the node lacks what is requested, or SMT alignment forbids it."""
         if demand not in self._never:
             self._never[demand] = self._lacks(demand)
         return self._never[demand]
@@ -209,7 +206,7 @@ class Forecast:
         devices = self.state.devices
         if any(self.preferred.free_devices(one) < size for one, size in demand.devices if one in devices):
             return True
-        # Of a pod with several containers each may still find memory by itself: then hints do not tell.
+        # Each container of a pod may still find memory by itself: hints do not show that.
         if len(demand.request.containers) == 1 and not self.preferred.holds_memory(demand.memory):
             return True
         if self._static is None or not demand.cpus:
@@ -233,7 +230,6 @@ class Forecast:
         return False
 
     def _best(self, demand: Demand, masks: Iterable[int], criteria: Criteria) -> int:
-        """Return the mask that the merge picks of equally preferred ones."""
         rising = sorted(masks)
         if len(rising) == 1 or (criteria.strategy is Strategy.NONE and criteria.distance is None):
             return rising[0]
@@ -245,7 +241,6 @@ class Forecast:
         return best.mask or 0 if best else 0
 
     def _score(self, demand: Demand, mask: int, criteria: Criteria) -> int:
-        """Return the mean score of the resources that the request asks for and that have an affinity."""
         if criteria.strategy is Strategy.NONE:
             return 0
         weight_of = self._strategic.weights.of
@@ -262,7 +257,6 @@ class Forecast:
         return weighted_mean([pair for pair in scores if pair[0] > 0])
 
     def _full_amounts(self, demand: Demand) -> Mapping[ResourceName, int]:
-        """Return all that the request asks for and that has an owner on this node."""
         full = self._full.get(demand)
         if full is None:
             amounts = {name: size for name, size in demand.devices if name in self.state.devices}
@@ -275,7 +269,7 @@ class Forecast:
 
     def _plain(self, demand: Demand, withheld: Withheld, options: PolicyOptions) -> Prediction:
         if self._node.policy == PolicyName.BEST_EFFORT:
-            # A set that leads here takes two more (``worse``): what cannot be finished is not begun.
+            # A set that leads here takes two more (``worse``): what cannot be finished is not started.
             self._budget.demand(3 * self._plain_cost(demand))
         self._budget.spend(self._plain_cost(demand))
         return predict(self._node, self.state, demand.request, withheld=withheld, options=options)

@@ -22,12 +22,12 @@ from numaplace.model.topology import NumaTopology
 
 @dataclass(frozen=True, slots=True)
 class KubeletModel:
-    """What steering knows of the kubelet. ``None`` for ``policy``, ``cpu`` or ``memory``: not known.
+    """What is known about the kubelet. ``None`` for ``policy``, ``cpu`` or ``memory``: not known.
 
     ``problem`` is a clause that says why one of them is not. ``options`` are the Topology Manager's own.
-    ``steerable`` are the resources whose published topology is ours to shape; hints of the others count all
-    the same. ``hints_over_all_nodes``: as before 1.36, device hints name nodes without devices, too, which
-    matters under ``best-effort`` only; which kubelet it is is not known (``Forecast.worse``).
+    ``steerable`` are the resources whose published topology steering may change; hints of the others count
+    all the same. ``hints_over_all_nodes``: as before 1.36, device hints name nodes without devices, too,
+    which matters under ``best-effort`` only; which kubelet it is is not known (``Forecast.worse``).
     """
 
     topology: NumaTopology
@@ -42,7 +42,6 @@ class KubeletModel:
 
     @property
     def refuses(self) -> bool:
-        """Whether the policy refuses pods that it cannot align."""
         return self.policy in (PolicyName.RESTRICTED, PolicyName.SINGLE_NUMA_NODE)
 
 

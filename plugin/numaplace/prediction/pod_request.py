@@ -1,4 +1,4 @@
-"""What a pod's spec asks for, as a request."""
+"""A pod's spec as a request."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from numaplace.managers.admission import Scope
 from numaplace.managers.cpu.static import StaticCpuPolicy, exclusive_cpus, pod_exclusive_cpus
 from numaplace.managers.memory.requests import container_requests, is_placed, pod_requests
 from numaplace.managers.memory.static import StaticMemoryPolicy
-from numaplace.managers.pod import Amounts, Container, Pod
-from numaplace.model.names import CPU, ResourceName, is_memory
+from numaplace.managers.pod import Container, Pod
+from numaplace.model.names import CPU, Amounts, ResourceName, is_memory
 from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.request import Request, is_compute
 
 
 def request_of(pod: Pod, scope: Scope) -> Request:
-    """Return what a pod asks for, as the Topology Manager counts it: at once, or container by container."""
+    """Return what a pod requests, as the Topology Manager counts it: at once, or container by container."""
     if scope is Scope.POD and pod.init_containers:
         return _without_empty(Request.of(amounts_of(pod, None)))
     return _without_empty(Request.of(*(amounts_of(pod, container) for container in pod.in_order)))

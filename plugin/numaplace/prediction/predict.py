@@ -41,7 +41,7 @@ class _Managers:
     def __init__(
         self, node: KubeletModel, state: SteeringState, *, options: PolicyOptions, withheld: Withheld
     ) -> None:
-        assert node.cpu is not None  # noqa: S101 - nobody predicts for a node that is not known
+        assert node.cpu is not None  # noqa: S101 - no predictions for a node that is not known
         assert node.memory is not None  # noqa: S101
         self.cpu: StatefulProvider[CpuState] = StatefulProvider[CpuState](node.cpu)
         self.memory: StatefulProvider[MemoryState] = StatefulProvider[MemoryState](node.memory)
@@ -117,7 +117,6 @@ def predict(
 
 
 def _aligned(managers: _Managers, node: KubeletModel, pod: Pod, *, mask: int) -> dict[ResourceName, int]:
-    """Return what the pod got from the mask's nodes, as far as the managers know it."""
     aligned: Counter[ResourceName] = Counter()
     local = frozenset[int]().union(*(node.topology.cpus.get(one, frozenset()) for one in nodes_of(mask)))
     for container in pod.containers:

@@ -2,7 +2,7 @@
 
 A merged hint is preferred only if all its hints are preferred and name the same nodes
 (``merge.merge_permutation``), and no other one beats it. So wherever the resources' preferred masks have one
-in common, the others need not be looked at: of a request that fits one NUMA node, at most one mask per node.
+in common, the others can be ignored: for a request that fits one NUMA node, at most one mask per node.
 
 The offers are those of ``device_hints``, ``cpu_hints`` and ``calculate_hints`` for a pod that holds nothing
 yet; the tests compare them with a kubelet of these managers.
@@ -32,7 +32,7 @@ NO_MASK: frozenset[int] = frozenset()
 
 
 class PreferredMasks:
-    """The offers in one state. Answers are kept: many requests ask for the same amounts."""
+    """The offers in one state. Answers are kept: many requests name the same amounts."""
 
     def __init__(self, node: KubeletModel, state: SteeringState) -> None:
         self._known = node.topology.mask
@@ -52,11 +52,9 @@ class PreferredMasks:
             self._open = frozenset(open_masks(machine, capacity.masks))
 
     def free_devices(self, resource: ResourceName) -> int:
-        """Return the free devices, those without topology included."""
         return sum(group.free for group in self._state.devices[resource])
 
     def free_nodes(self, resource: ResourceName) -> int:
-        """Return the mask of the NUMA nodes that have free devices."""
         mask = 0
         for group in self._state.devices.get(resource, ()):
             if group.free > 0:
@@ -64,17 +62,15 @@ class PreferredMasks:
         return mask
 
     def free_cpus(self, mask: int | None = None) -> int:
-        """Return how many CPUs a container may get exclusively, of the mask's nodes or all."""
         if self._cpu is None:
             return 0
         local = -1 if mask is None else self._cpu.topology.bits_in_numa(nodes_of(mask))
         return (self._free_cpus & local).bit_count()
 
     def free_bytes(self, type_: ResourceName, mask: int) -> int:
-        """Return the free bytes of the mask's nodes."""
         free = self._free_bytes.get(type_)
         if free is None:
-            assert self._memory is not None  # noqa: S101 - nobody asks without the Static policy
+            assert self._memory is not None  # noqa: S101 - only called with the Static policy
             nodes = sorted(self._state.memory.machine.nodes.items())
             free = self._memory.capacity.sums_of(node.table(type_).free for _, node in nodes)
             self._free_bytes[type_] = free
@@ -85,7 +81,6 @@ class PreferredMasks:
         return mask in self._open
 
     def devices(self, resource: ResourceName, size: int, *, hidden: int = 0) -> Offer:
-        """Return the offer of a device resource whose free devices on ``hidden`` nodes show no topology."""
         key = (resource, size, hidden)
         if key not in self._devices:
             self._devices[key] = device_offer(
@@ -110,20 +105,17 @@ class PreferredMasks:
         return self._bytes[requests]
 
     def holds_memory(self, requests: AmountPairs) -> bool:
-        """Return whether any mask can hold the request: if none can, no mask makes the allocation succeed."""
         if self._memory is None or not requests or self.memory(requests):
             return True
         return any(self._fits(mask, requests) for mask in self._open)
 
     def score(self, resource: ResourceName, mask: int) -> int:
-        """Return the KEP-6007 score of a mask."""
         key = (resource, mask)
         if key not in self._scores:
             self._scores[key] = utilization_score(*self.use(resource, mask))
         return self._scores[key]
 
     def use(self, resource: ResourceName, mask: int) -> tuple[int, int]:
-        """Return what is allocatable on the nodes of a mask, and what of it is allocated."""
         groups = self._state.devices.get(resource)
         if groups is not None:
             touching = [group for group in groups if group.mask & mask]

@@ -1,11 +1,11 @@
-"""What pods may ask for, as far as NUMA placement is concerned.
+"""What pods may request, as far as NUMA placement is concerned.
 
 Sources are values: requests that the configuration declares, and those of pods seen on the node.
 
 Assumed of every request: whole exclusive CPUs and memory are those of a Guaranteed pod without init
-containers. A request without CPUs and memory is a pod that asks for devices only. Memory that is not named
+containers. A request without CPUs and memory is a pod that requests devices only. Memory that is not named
 beside CPUs counts as one byte, CPUs that are not named beside memory as a fraction of one: name what your
-pods ask for.
+pods request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REQUEST_UID = PodUid("numaplace.request")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a pod asks for, container by container. Make it with ``Request.of``."""
+    """What a pod requests, container by container. Make it with ``Request.of``."""
 
     containers: tuple[AmountPairs, ...]
 
@@ -40,7 +40,6 @@ class Request:
 
     @property
     def total(self) -> Mapping[ResourceName, int]:
-        """What all containers ask for together."""
         total: Counter[ResourceName] = Counter()
         for amounts in self.containers:
             for resource, amount in amounts:
@@ -50,14 +49,13 @@ class Request:
     def units(self, scope: Scope) -> tuple[Request, ...]:
         """Return what the Topology Manager decides on: the pod as a whole, or each container by itself.
 
-        Under scope ``container`` the withheld set is renewed before the next container is looked at.
+        Under scope ``container`` the withheld set is renewed before the next container is admitted.
         """
         if scope is Scope.POD:
             return (self,) if self.containers else ()
         return tuple(Request((amounts,)) for amounts in self.containers)
 
     def pod(self) -> Pod:
-        """Return a pod of this request, as the managers take it."""
         placed = any(is_compute(resource) for amounts in self.containers for resource, _ in amounts)
         return Pod(
             REQUEST_UID,
@@ -71,7 +69,6 @@ class Request:
 
 
 def is_compute(resource: ResourceName) -> bool:
-    """Return whether the resource is the CPU manager's or the memory manager's."""
     return resource == CPU or is_memory(resource)
 
 

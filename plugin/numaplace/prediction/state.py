@@ -1,8 +1,8 @@
 """The node's present state as the kubelet's managers hold it, rebuilt from what PodResources shows.
 
 PodResources does not show everything (init containers, the shared pool, UIDs): the state of the CPU and the
-memory manager follows from the containers' exclusive CPUs and memory blocks. Where the two cannot be brought
-together, ``StateUnknown`` says why, and nothing may be withheld.
+memory manager follows from the containers' exclusive CPUs and memory blocks. Where the two contradict each
+other, ``StateUnknown`` says why, and nothing may be withheld.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ class DeviceGroup:
 
     @property
     def free(self) -> int:
-        """The devices that a container may get."""
         return self.healthy - self.allocated
 
 
@@ -65,13 +64,13 @@ class SteeringState:
 
 @dataclass(frozen=True, slots=True)
 class StateUnknown:
-    """Why the state cannot be told; ``what`` is a clause for a sentence."""
+    """Why the state is unknown; ``what`` is a clause for a sentence."""
 
     what: str
 
 
 class _UnknownError(Exception):
-    """Carries a clause out of the reading."""
+    """Carries the clause of ``StateUnknown``."""
 
 
 def state_of(
@@ -99,7 +98,6 @@ def state_of(
 
 
 def cpu_state_of(snapshot: Snapshot, policy: CpuPolicy) -> CpuState | StateUnknown:
-    """Rebuild the CPU manager's state alone, by the same rules."""
     try:
         _refuse_pod_level(snapshot.pods)
         return _cpu_state(snapshot, policy)
@@ -108,7 +106,7 @@ def cpu_state_of(snapshot: Snapshot, policy: CpuPolicy) -> CpuState | StateUnkno
 
 
 def _refuse_pod_level(pods: Sequence[PodUse]) -> None:
-    """Refuse pods with pod-level CPUs or memory: the managers' ports have that alpha gate off."""
+    """Refuse pods with pod-level CPUs or memory: the managers here have that alpha gate off."""
     for pod in pods:
         of_containers = frozenset[int]().union(*(one.cpus for one in pod.containers))
         if pod.cpus - of_containers:
@@ -158,7 +156,7 @@ def _cpu_state(snapshot: Snapshot, policy: CpuPolicy) -> CpuState:
         taken |= bits
     foreign = taken & ~policy.allocatable_bits
     if foreign:
-        raise _UnknownError(f"CPUs {cpu_list(foreign)} are in exclusive use, but reserved or not there")
+        raise _UnknownError(f"CPUs {cpu_list(foreign)} are in exclusive use, but reserved or missing")
     return CpuState(state.default_bits & ~taken, held)
 
 
@@ -187,7 +185,6 @@ def _narrow_first(held: Iterable[tuple[MemoryBlock, ...]]) -> list[MemoryBlock]:
 
 
 def _with_block(machine: MachineMemory, block: MemoryBlock) -> MachineMemory:
-    """Return the machine with a listed block taken from its nodes and the nodes tied into its group."""
     nodes = tuple(sorted(block.nodes))
     if not nodes or any(node not in machine.nodes for node in nodes):
         raise _UnknownError(f"{block.type} is held on NUMA nodes {list(nodes)}, which are not all known")
@@ -199,7 +196,7 @@ def _with_block(machine: MachineMemory, block: MemoryBlock) -> MachineMemory:
 
 
 def _check_capacity(snapshot: Snapshot, policy: StaticMemoryPolicy) -> None:
-    """Refuse another capacity than the kubelet reports: the reservation is not what we think."""
+    """Refuse where the kubelet reports another capacity: the reservation differs from its configuration."""
     for type_, sums in policy.capacity.sums.items():
         tally = snapshot.tallies.get(type_)
         groups = () if tally is None else tally.groups

@@ -1,4 +1,4 @@
-"""Who is asking: the pod and container under admission, which GetPreferredAllocation does not name.
+"""The pod and container under admission, which GetPreferredAllocation does not name.
 
 The kubelet adds a pod to what List shows, then admits it, then turns to the next pod, one at a time
 (``kubelet.go``, HandlePodAdditions); within a pod it admits container by container, init containers first
@@ -8,7 +8,7 @@ in random order, before exclusive CPUs and memory (``container_manager_linux.go`
 2. as long as no new pod is in the List, the pod under admission is still the same;
 3. a container that has exclusive CPUs or memory is done, and so are those before any that holds something;
 4. a container that already has the resource does not ask for it again.
-Init containers are not listed, and several pods may be new at once, most of which ask for nothing: then more
+Init containers are not listed, and several pods may be new at once, most of which request nothing: then more
 than one pod can be the one, and the answer is "unknown".
 """
 
@@ -25,30 +25,28 @@ from numaplace.state.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The pods that may be asking: their entries in the List, two where a successor has the same name."""
+    """The pods that may have sent the request, as listed: two where a successor has the same name."""
 
     able: tuple[PodUse, ...] = ()
 
     @property
     def candidates(self) -> tuple[PodKey, ...]:
-        """Their names, sorted."""
         return tuple(sorted({pod.key for pod in self.able}))
 
     @property
     def pod(self) -> PodUse | None:
-        """The one that is asking, if only one can be."""
         return self.able[0] if len(self.able) == 1 else None
 
 
 def held_nodes(
     admission: Admission, resource: ResourceName, *, snapshot: Snapshot, latest: Grant | None = None
 ) -> int:
-    """Return the mask of the NUMA nodes of the devices that the asking container already holds, else 0.
+    """Return the mask of the NUMA nodes of the devices that the requesting container already holds, else 0.
 
     The container is the last one that holds anything, if it is not done by the rules above (so it holds no
-    exclusive CPUs). When others follow it, one of them may be asking instead, and List cannot tell: then the
-    answer is 0, unless ``latest``, our latest grant, is in that container. Should a later container be asking
-    after all, it follows its own pod's node, which costs spread, not admission.
+    exclusive CPUs). When others follow it, the request may be of one of them, and List does not show which:
+    then the answer is 0, unless ``latest``, our latest grant, is in that container. Should it be of a later
+    container after all, that one follows its own pod's node, which costs spread, not admission.
     """
     pod = admission.pod
     last = -1 if pod is None else last_touched(pod)
@@ -74,7 +72,7 @@ class AdmissionLog:
     complete: frozenset[PodKey] = frozenset()
     _decided_at_seconds: float | None = None
 
-    def observed(self, change: ListChange) -> AdmissionLog:
+    def after_list(self, change: ListChange) -> AdmissionLog:
         """Note a List. Pods that are new in it make all others complete; pods that are gone are forgotten."""
         pods = change.pods
         if not pods:
@@ -83,8 +81,10 @@ class AdmissionLog:
             return AdmissionLog(frozenset(change.entries).difference(pods.came, pods.emptied))
         return replace(self, complete=self.complete.difference(pods.gone, pods.emptied))
 
-    def asking(self, entries: Entries, resource: ResourceName, *, latest: Grant | None = None) -> Admission:
-        """Return who may be asking, given the List that was observed last and our latest grant (``Ledger``).
+    def admission_for(
+        self, entries: Entries, resource: ResourceName, *, latest: Grant | None = None
+    ) -> Admission:
+        """Return the pods that may have sent the request, given our latest grant (``Ledger``).
 
         If the grant was made since a decision after which no new pod has appeared, it can only be for the pod
         still under admission: of several candidates, the one that holds it is the one.
@@ -129,7 +129,6 @@ def is_done(container: ContainerUse) -> bool:
 
 
 def has_resource(container: ContainerUse, resource: ResourceName) -> bool:
-    """Return whether the container holds devices of the resource."""
     return any(block.resource == resource for block in container.devices)
 
 

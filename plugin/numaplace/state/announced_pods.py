@@ -1,7 +1,6 @@
 """Pods that the API server has announced, and that the kubelet may be about to admit.
 
-The API server is often faster than the kubelet, but never by much: what is known of such a pod has to count
-at once.
+The API server is often faster than the kubelet, but never by much: such a pod has to count at once.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ class AnnouncedPods:
 
     @property
     def known(self) -> frozenset[PodKey]:
-        """The pods that the API server has."""
         return frozenset(self._since)
 
     def forgotten(self, *, now_seconds: float) -> AnnouncedPods:
@@ -37,7 +35,6 @@ class AnnouncedPods:
         return AnnouncedPods(self._since, {}, now_seconds)
 
     def announced(self, specs: Specs, *, now_seconds: float) -> AnnouncedPods:
-        """Note the pods that are new, and forget those that the API server has no more."""
         before = self._since
         since = {
             key: before[key] if key in before and before[key][0] == pod.uid else (pod.uid, now_seconds)
@@ -46,8 +43,7 @@ class AnnouncedPods:
         listed = {key: uid for key, uid in self._listed.items() if key in since}
         return AnnouncedPods(since, listed, self._forgot_at)
 
-    def observed(self, change: ListChange) -> AnnouncedPods:
-        """Note which pods a List shows that was sent after they were announced."""
+    def after_list(self, change: ListChange) -> AnnouncedPods:
         taken_at_seconds = change.taken_at_seconds
         if taken_at_seconds < self._forgot_at:
             return self
@@ -59,14 +55,13 @@ class AnnouncedPods:
         return replace(self, _listed={**self._listed, **shown})
 
     def lacks(self, specs: Specs) -> bool:
-        """Return whether the API server has no more a pod that it had announced."""
         return not self._since.keys() <= specs.pods.keys()
 
     def coming(self, specs: Specs, change: ListChange, *, moving: Collection[PodKey] = ()) -> tuple[Pod, ...]:
         """Return the pods that this List does not show yet, and those that are ``moving`` in it.
 
-        One that a List has shown before has ended, even if the API server, which may be away, has not said so
-        yet.
+        One that a List has shown before has ended, even if the API server, which may be unreachable, has not
+        reported it yet.
         """
 
         def is_coming(key: PodKey) -> bool:

@@ -1,7 +1,7 @@
-"""Who is asking, and for what, once the specs of the pods are known.
+"""Who sent the request, and for what, once the specs of the pods are known.
 
-``state.admission`` finds the pods that can be asking. Of those, only a pod some container of which asks for
-this resource in this number is one, and such a container must not be done yet. One pod left: it is the one.
+``state.admission`` finds the pods that can have sent it. Of those, only a pod counts some container of which
+requests this number of the resource, and that container must not be done yet. One pod left: it is the one.
 Several, all specs known and all with the same request: the request is known even if the pod is not.
 
 The specs may be a moment older or newer than the List. A pod without a spec stays a candidate; if no
@@ -17,12 +17,10 @@ from functools import reduce
 
 from numaplace.managers.device_manager import ContainerKind
 from numaplace.managers.pod import Container, Pod, QosClass
-from numaplace.model.names import CPU, PodKey, ResourceName, is_memory
+from numaplace.model.names import CPU, Amounts, PodKey, ResourceName, is_memory
 from numaplace.model.podresources import ContainerUse, PodUse
 from numaplace.state.admission import Admission, can_ask, has_resource, is_done, last_touched
 from numaplace.state.snapshot import Snapshot
-
-Amounts = Mapping[ResourceName, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +38,11 @@ NO_SPECS = Specs()
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Who is asking. ``pod``, ``container`` and ``request`` are ``None`` where that is not known.
+    """Who sent the request. ``pod``, ``container`` and ``request`` are ``None`` where that is not known.
 
-    ``request`` is all that the container asks for (as ``pinned_request``), ``rest`` the part of it that it
-    does not hold yet, without the resource that is asked about. ``later`` is the most that a container after
-    it asks for, by limit, if it may be an init container that hands its devices on; ``None``: not known.
+    ``request`` is all that the container requests (as ``pinned_request``), ``rest`` the part of it that it
+    does not hold yet, without the resource of the request. ``later`` is the most that a container after
+    it requests, by limit, if it may be an init container that hands its devices on; ``None``: not known.
     """
 
     admission: Admission
@@ -67,7 +65,7 @@ class _Asker:
 
     @property
     def later(self) -> Amounts:
-        """What is asked for by containers that have to take over what this one holds."""
+        """What is requested by containers that have to take over what this one holds."""
         most: dict[ResourceName, int] = {}
         if self.container.kind is ContainerKind.INIT:
             after = self.pod.in_order.index(self.container) + 1
@@ -83,7 +81,6 @@ def attribute(
     *,
     specs: Specs,
 ) -> Attribution:
-    """Narrow down who asks for ``size`` of the resource."""
     unknown: list[PodUse] = []
     askers: list[tuple[PodUse, _Asker]] = []
     for use in admission.able:
@@ -141,7 +138,6 @@ def pinned_request(pod: Pod, container: Container) -> dict[ResourceName, int]:
 
 
 def may_still_ask(use: PodUse, resources: Collection[ResourceName], *, specs: Specs) -> bool:
-    """Return whether a pod of the List that may be under admission can still ask for one of the resources."""
     spec = specs.pods.get(use.key)
     if spec is None or not _belong_together(use, spec):
         return any(can_ask(use, resource) for resource in resources)
@@ -153,11 +149,11 @@ def _belong_together(use: PodUse, spec: Pod) -> bool:
 
 
 def _askers(use: PodUse, spec: Pod, resource: ResourceName, size: int | None) -> Iterator[_Asker]:
-    """Give the containers that can be asking: not those before one that holds something, nor done ones.
+    """Yield the containers that can have sent the request: none before one that holds something, none done.
 
-    ``size`` is how many they ask for; ``None``: any number.
+    ``size`` is how many they request; ``None``: any number.
 
-    Init containers are not listed, so one that is done cannot be told from one that is to come.
+    Init containers are not listed, so a done one cannot be distinguished from one to come.
     """
     listed = {one.name: one for one in use.containers}
     last = last_touched(use)

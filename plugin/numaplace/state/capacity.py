@@ -41,11 +41,10 @@ class DeviceTable:
         return tally_of(self.capacity, {mask: count for mask, count in used.items() if mask is not None})
 
 
-NO_DEVICES = DeviceTable({}, {}, {}, {})
+EMPTY_TABLE = DeviceTable({}, {}, {}, {})
 
 
 def _table(devices: Iterable[tuple[DeviceId, int, bool]]) -> DeviceTable:
-    """Return the table of (id, mask, healthy)."""
     healthy: dict[DeviceId, int] = {}
     free: dict[DeviceId, DeviceState] = {}
     used: dict[DeviceId, DeviceState] = {}
@@ -58,7 +57,6 @@ def _table(devices: Iterable[tuple[DeviceId, int, bool]]) -> DeviceTable:
 
 
 def own_table(devices: Mapping[DeviceId, Device], known: int) -> DeviceTable:
-    """Return the table of one of our own resources: our records say nodes and health."""
     return _table((key, known_mask(device.nodes, known), device.healthy) for key, device in devices.items())
 
 
@@ -82,7 +80,7 @@ def foreign_tables(allocatable: Allocatable, known: int) -> dict[ResourceName, D
 def _memory_per_node(blocks: Iterable[MemoryBlock], known: int) -> dict[ResourceName, dict[int, int]]:
     """Return allocatable bytes per type and single-node mask.
 
-    The kubelet reports one block per node; a block over several nodes is divided evenly, the odd bytes to the
+    The kubelet reports one block per node; a block over several nodes is divided evenly, the remainder to the
     lowest nodes.
     """
     found: dict[ResourceName, dict[int, int]] = {}
@@ -91,14 +89,14 @@ def _memory_per_node(blocks: Iterable[MemoryBlock], known: int) -> dict[Resource
         if block.size_bytes <= 0 or not nodes:
             continue
         per_node = found.setdefault(block.type, {})
-        share, odd = divmod(block.size_bytes, len(nodes))
+        share, remainder = divmod(block.size_bytes, len(nodes))
         for index, node in enumerate(nodes):
-            per_node[1 << node] = per_node.get(1 << node, 0) + share + (index < odd)
+            per_node[1 << node] = per_node.get(1 << node, 0) + share + (index < remainder)
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class NodeCapacity:
     """CPUs, memory and foreign devices: everything that follows from topology and Allocatable alone.
 
     ``known`` is the mask of the topology's nodes, ``cpu_masks`` the single-node mask of each CPU.
@@ -112,11 +110,11 @@ class Capacity:
     foreign: Mapping[ResourceName, DeviceTable]
 
 
-def capacity_of(topology: NumaTopology, allocatable: Allocatable) -> Capacity:
+def node_capacity_of(topology: NumaTopology, allocatable: Allocatable) -> NodeCapacity:
     """Index ``allocatable`` (GetAllocatableResources: capacity without reserved CPUs) by NUMA node."""
     known = topology.mask
     cpu_masks = {cpu: 1 << node for cpu, node in topology.node_of_cpu().items() if node in topology.nodes}
-    return Capacity(
+    return NodeCapacity(
         known=known,
         cpu_masks=cpu_masks,
         cpus=Counter(cpu_masks[cpu] for cpu in allocatable.cpus if cpu in cpu_masks),

@@ -1,7 +1,7 @@
-"""What containers on this node ask for together, learnt from what they hold.
+"""What containers on this node request together, learnt from what they hold.
 
-GetPreferredAllocation names one resource. A container that wants a VF and a GPU may be asked about the VF
-first; a NUMA node without a free GPU would then be a bad choice, which nothing in the call tells. What
+GetPreferredAllocation names one resource. A container may request a VF and a GPU, and the kubelet asks
+about the VF first; a NUMA node without a free GPU would be a bad choice, which the call does not show. What
 earlier containers that held as many of the resource held beside it is the best evidence without the API
 server. It is a hint, never a condition: a wrong one costs a tie-break.
 """
@@ -16,7 +16,7 @@ from numaplace.model.names import PodKey, ResourceName
 from numaplace.model.podresources import ContainerUse, ids_by_resource
 from numaplace.state.list_change import Entries
 
-REMEMBERED_REQUESTS = 64
+REMEMBERED_CONTAINERS = 64
 """Containers remembered, newest last: a node's mix of workloads changes, and old ones should fade."""
 
 Request = tuple[tuple[ResourceName, int], ...]
@@ -25,20 +25,19 @@ Request = tuple[tuple[ResourceName, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class CompanionLog:
-    """The requests of the containers admitted last. A value: ``observed`` returns the next one, or itself."""
+    """The requests of the containers admitted last. ``after_list`` returns the next value, or itself."""
 
     requests: tuple[Request, ...] = ()
     _noted: frozenset[PodKey] = field(default=frozenset(), repr=False)
 
-    def observed(self, entries: Entries, complete: frozenset[PodKey]) -> CompanionLog:
-        """Note the listed pods that are done with admission; another one shows a part of its request only."""
+    def after_list(self, entries: Entries, complete: frozenset[PodKey]) -> CompanionLog:
         new = complete - self._noted
         noted = self._noted & complete
         if not new and len(noted) == len(self._noted):
             return self
         done = (one for key in sorted(new) for pod in entries[key] for one in pod.containers)
         found = [request for one in done if (request := _request_of(one))]
-        return CompanionLog((*self.requests, *found)[-REMEMBERED_REQUESTS:], noted | new)
+        return CompanionLog((*self.requests, *found)[-REMEMBERED_CONTAINERS:], noted | new)
 
     def companions(self, resource: ResourceName, size: int) -> Mapping[ResourceName, int]:
         """Return what most containers with exactly ``size`` of the resource held beside it, and how much.

@@ -59,7 +59,6 @@ class Ledger:
     def answered(
         self, resource: ResourceName, ids: Iterable[DeviceId], *, asked_at_seconds: float, pod: PodKey | None
     ) -> Ledger:
-        """Note our preference, and the pod that it is for, if known."""
         answer = Grant(resource, frozenset(ids), asked_at_seconds, pod, asked_at_seconds)
         return replace(self, _answer=answer)
 
@@ -81,7 +80,7 @@ class Ledger:
             _freed=_unfreed(self._freed, resource, grant.ids),
         )
 
-    def listed(self, change: ListChange) -> Ledger:
+    def after_list(self, change: ListChange) -> Ledger:
         """Note a List; grants made after it was sent are not judged by it.
 
         Returns itself if it changes nothing.
@@ -113,7 +112,6 @@ class Ledger:
         return replace(self, _grants=grants, _freed=freed)
 
     def in_flight(self) -> IdsByResource:
-        """Return the ids granted and not shown by a List yet."""
         return _busy({}, self._grants)
 
     def freed_at(self, resource: ResourceName) -> Mapping[DeviceId, float]:
@@ -133,7 +131,6 @@ def _busy(listed: IdsByResource, grants: Iterable[Grant]) -> dict[ResourceName, 
 
 
 def _without(grants: Iterable[Grant], resource: ResourceName, ids: Ids) -> tuple[Grant, ...]:
-    """Return the grants with these ids taken out, without those that have none left."""
     kept = (
         grant
         if grant.resource != resource or grant.ids.isdisjoint(ids)
@@ -160,7 +157,6 @@ Freed = Mapping[ResourceName, Mapping[DeviceId, float]]
 
 
 def _unfreed(freed: Freed, resource: ResourceName, ids: Ids) -> Freed:
-    """Forget the times of ids that are in use again."""
     times = freed.get(resource, {})
     if ids.isdisjoint(times):
         return freed

@@ -1,7 +1,7 @@
-"""One List and how it differs from the List before: computed once, for everything that follows Lists.
+"""One List and how it differs from the List before: computed once, for everything that uses Lists.
 
 Most pods are the same objects as before (the reader of the List hands out the same object for a pod that did
-not change), and are not looked at.
+not change), and are skipped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ class PodChanges:
     emptied: frozenset[PodKey] = _NO_KEYS
 
     def __bool__(self) -> bool:
-        """Whether there is any change."""
         return bool(self.changed or self.gone)
 
 
@@ -63,11 +62,9 @@ class ListChange:
 
     @property
     def taken_at_seconds(self) -> float:
-        """When the List was sent."""
         return float("-inf") if self.observation is None else self.observation.taken_at_seconds
 
     def then(self, observation: Observation, *, cache: ContributionCache | None = None) -> ListChange:
-        """Return what a List changes. ``cache`` saves reading unchanged pods again."""
         if self.final:
             return ListChange().then(observation, cache=cache)
         if self.observation is not None and observation.pods is self.observation.pods:
@@ -138,7 +135,6 @@ def _pod_changes(old: Entries, new: Entries, touched: Iterable[PodKey]) -> PodCh
 
 
 def _same(before: tuple[PodUse, ...], now: tuple[PodUse, ...]) -> bool:
-    """Compare in any order."""
     return len(before) == len(now) and all(any(a is b or a == b for b in now) for a in before)
 
 

@@ -1,4 +1,4 @@
-"""What is known of the node at one moment: the last List, our own grants, our devices, and what follows.
+"""What is known about the node at one moment: the last List, our own grants, our devices, and what follows.
 
 A value: events return the next one, and queries change nothing. Times are the caller's monotonic clock.
 """
@@ -20,7 +20,7 @@ from numaplace.state.ledger import Grant, Ledger
 from numaplace.state.list_change import ListChange
 from numaplace.state.pod_logs import PodLogs
 from numaplace.state.pod_totals import ContributionCache
-from numaplace.state.question import Asking, Question
+from numaplace.state.question import Question, Requester
 from numaplace.state.snapshot import Snapshot, build_snapshot
 
 
@@ -50,10 +50,9 @@ class NodeState:
     # Events.
 
     def observed(self, observation: Observation) -> NodeState:
-        """Note a List."""
         before = self.listed.observation
         change = self.listed.then(observation, cache=self._memo.contributions)
-        ledger = self.ledger.listed(change)
+        ledger = self.ledger.after_list(change)
         same = (
             before is not None
             and not change.pods
@@ -64,13 +63,12 @@ class NodeState:
             self,
             listed=change,
             ledger=ledger,
-            logs=self.logs.observed(change),
+            logs=self.logs.after_list(change),
             version=self.version + (not same),
             _memo=_Memo(self._memo.contributions),
         )
 
     def with_devices(self, resource: ResourceName, devices: Collection[Device] | None) -> NodeState:
-        """Replace a resource's devices; ``None`` when the resource is no longer ours."""
         others = {name: known for name, known in self.devices.items() if name != resource}
         if devices is not None:
             others[resource] = {device.id: device for device in devices}
@@ -81,92 +79,78 @@ class NodeState:
         resource: ResourceName,
         ids: Sequence[DeviceId],
         *,
-        asking: Asking | None,
+        requester: Requester | None,
         asked_at_seconds: float,
         now_seconds: float,
     ) -> NodeState:
-        """Note our preference, and who it is for, as far as ``question`` told."""
         logs = self.logs
-        if asking is not None:
+        if requester is not None:
             admission = logs.admission.decided(
-                asking.attribution.admission, self.listed.entries, now_seconds=now_seconds
+                requester.attribution.admission, self.listed.entries, now_seconds=now_seconds
             )
             logs = replace(logs, admission=admission)
-        pod = asking.pod if asking else None
+        pod = requester.pod if requester else None
         ledger = self.ledger.answered(resource, ids, asked_at_seconds=asked_at_seconds, pod=pod)
         return replace(self, ledger=ledger, logs=logs)
 
     def granted(self, resource: ResourceName, ids: Sequence[DeviceId], *, now_seconds: float) -> NodeState:
-        """Note that we answered Allocate with these ids."""
         logs = replace(self.logs, unlisted=self.logs.unlisted.granted(resource, ids))
         return self._changed(ledger=self.ledger.granted(resource, ids, now_seconds=now_seconds), logs=logs)
 
     def offered(self, resource: ResourceName, ids: Ids, *, now_seconds: float) -> NodeState:
-        """Note that the kubelet offers these ids: they are free, whatever was listed or granted."""
         ledger = self.ledger.offered(resource, ids, listed=self.listed.devices.held, now_seconds=now_seconds)
         return self if ledger is self.ledger else self._changed(ledger=ledger)
 
     def written(self, checkpoint: IdsByResource | None) -> NodeState:
-        """Note what the kubelet has written down anew; ``None``: that cannot be read."""
         unlisted = self.logs.unlisted.written(checkpoint, ours=self.devices)
         return replace(self, logs=replace(self.logs, unlisted=unlisted))
 
     def announced(self, specs: Specs, *, now_seconds: float) -> NodeState:
-        """Note the pods of the API server, whenever it has told of one."""
         announced = self.logs.announced.announced(specs, now_seconds=now_seconds)
         return replace(self, logs=replace(self.logs, announced=announced))
 
     def kubelet_lost(self, *, now_seconds: float) -> NodeState:
-        """Note that the kubelet follows a resource no more: another one may come next."""
         announced = self.logs.announced.forgotten(now_seconds=now_seconds)
         return replace(self, ledger=self.ledger.unanswered(), logs=replace(self.logs, announced=announced))
 
     def kubelet_restarted(self, *, now_seconds: float) -> NodeState:
-        """Forget who was done with admission: a restarted kubelet admits all pods again."""
         lost = self.kubelet_lost(now_seconds=now_seconds)
         return replace(lost, listed=replace(self.listed, final=True), logs=lost.logs.of_another_kubelet())
 
     def _changed(self, **changes: Any) -> NodeState:
-        """Return the next value, of which a snapshot may show something else."""
         return replace(self, **changes, version=self.version + 1, _memo=_Memo(self._memo.contributions))
 
     # Queries.
 
     @property
     def observation(self) -> Observation | None:
-        """The List observed last."""
         return self.listed.observation
 
     @property
     def complete(self) -> Collection[PodKey]:
-        """The pods that are done with admission, by the List observed last."""
         return self.logs.admission.complete
 
     @property
     def moving(self) -> frozenset[PodKey]:
-        """The pods that may still be under admission, by the List observed last."""
         return self.logs.stability.moving(self.listed.taken_at_seconds)
 
     def open_until(self, resources: Collection[ResourceName], *, specs: Specs) -> float | None:
-        """Return until when a pod may be under admission that can ask for one of them; ``None``: none can."""
         return self.logs.stability.open_until(
             self.listed, may_ask=lambda pod: may_still_ask(pod, resources, specs=specs)
         )
 
     def coming(self, specs: Specs) -> tuple[Pod, ...]:
-        """Return the pods of ``specs`` that the kubelet may be about to admit."""
         return self.logs.announced.coming(specs, self.listed, moving=self.moving)
 
     @property
     def unlisted(self) -> IdsByResource:
-        """The devices that the kubelet may hold for somebody, though List does not show them."""
         return self.logs.unlisted.held(self.listed.devices.held, in_flight=self.ledger.in_flight())
 
     def unshown(self, *, but: tuple[ResourceName, Ids] | None = None) -> IdsByResource:
         """Return ``unlisted``, and what was granted before a List that should show it and does not.
 
-        It is an init container's, or of an admission that has failed since, and free again: which of both
-        cannot be told. ``but`` are the devices of the container under admission; with one there, or after a
+        It is an init container's, or of an admission that has failed since and free again; List does not
+        show which. ``but`` are the devices of the container under admission; with one there, or after a
         while without any, whatever else was granted should be shown.
         """
         found = dict(self.unlisted)
@@ -176,7 +160,6 @@ class NodeState:
         return found
 
     def owners(self, *, but: ResourceName) -> dict[DeviceId, ResourceName]:
-        """Return which other resource offers a device."""
         return {key: name for name, devices in self.devices.items() if name != but for key in devices}
 
     def holders(self, *, but: ResourceName) -> dict[DeviceId, ResourceName]:
@@ -211,12 +194,10 @@ class NodeState:
         return built
 
     def in_use(self, resource: ResourceName) -> Ids | None:
-        """Return the ids in use; ``None`` if that is not known yet."""
         snapshot = self.snapshot()
         return None if snapshot is None else snapshot.in_use(resource)
 
     def candidates(self, resource: ResourceName) -> Collection[PodKey]:
-        """Return the pods that may be asking, by the List observed last."""
         return self._asking(resource, self.ledger.latest).candidates
 
     def question(
@@ -227,20 +208,20 @@ class NodeState:
         ``fresh``: the List is newer than the call. An older one may lack the pod under admission.
         """
         snapshot = self.snapshot(offered={resource: offered})
-        asking, request = None, None
+        requester, request = None, None
         if fresh and snapshot is not None:
             latest = self.ledger.latest
             attribution = attribute(self._asking(resource, latest), resource, size, specs=specs)
             held = attributed_nodes(attribution, snapshot=snapshot)
             if held is None:
                 held = held_nodes(attribution.admission, resource, snapshot=snapshot, latest=latest)
-            asking, request = Asking(attribution, held), attribution.request
+            requester, request = Requester(attribution, held), attribution.request
         rest = self.logs.companions.companions(resource, size) if request is None else attribution.rest
-        return Question(self.topology, snapshot, asking, rest, self.ledger.freed_at(resource))
+        return Question(self.topology, snapshot, requester, rest, self.ledger.freed_at(resource))
 
     def granted_to(self, resource: ResourceName, size: int, *, specs: Specs) -> Attribution:
-        """Return who asked for what was just granted, by a List that was sent during the call to us."""
+        """Return who requested what was just granted, by a List that was sent during the call to us."""
         return attribute(self._asking(resource, self.ledger.previous), resource, size, specs=specs)
 
     def _asking(self, resource: ResourceName, latest: Grant | None) -> Admission:
-        return self.logs.admission.asking(self.listed.entries, resource, latest=latest)
+        return self.logs.admission.admission_for(self.listed.entries, resource, latest=latest)

@@ -1,6 +1,6 @@
-"""Which pods have been given their devices: what an Event can tell, from what List shows.
+"""Which pods have been given their devices: what an Event can report, from what List shows.
 
-A decision only says what we preferred; List says what a container has got, whoever chose it. A container gets
+A decision only says what we preferred; List says what a container was allocated. A container gets
 one resource after the other, so a pod's devices count once it is done with admission (``state.admission``),
 or once nothing has been added for a while: the last pod of a burst has no successor that would prove it done.
 """
@@ -24,19 +24,19 @@ Holding = frozenset[tuple[str, ResourceName, frozenset[DeviceId]]]
 class _Seen:
     holding: Holding
     since_seconds: float
-    told: bool
+    reported: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedPodsLog:
-    """Gives each pod with devices once. ``observed`` returns the next log.
+    """Gives each pod with devices once. ``after_list`` returns the next log.
 
     Pods of the first List were placed before our time, and are not given.
     """
 
     _seen: Mapping[PodKey, _Seen] | None = field(default=None, repr=False)
 
-    def observed(
+    def after_list(
         self,
         change: ListChange,
         *,
@@ -48,19 +48,19 @@ class PlacedPodsLog:
         first, before = self._seen is None, self._seen or {}
         seen = {key: before[key] for key in before.keys() & change.entries.keys() - change.pods.changed}
         for key in change.pods.changed:
-            entry = _next(before.get(key), change.entries[key][-1], now_seconds=now_seconds, told=first)
+            entry = _next(before.get(key), change.entries[key][-1], now_seconds=now_seconds, reported=first)
             if entry is not None:
                 seen[key] = entry
         settled = []
         for key, entry in seen.items():
             due = key in complete or now_seconds - entry.since_seconds >= SETTLED_SECONDS
-            if not entry.told and due and key in known:
+            if not entry.reported and due and key in known:
                 settled.append(change.entries[key][-1])
-                seen[key] = replace(entry, told=True)
+                seen[key] = replace(entry, reported=True)
         return PlacedPodsLog(seen), tuple(sorted(settled, key=lambda pod: pod.key))
 
 
-def _next(before: _Seen | None, pod: PodUse, *, now_seconds: float, told: bool) -> _Seen | None:
+def _next(before: _Seen | None, pod: PodUse, *, now_seconds: float, reported: bool) -> _Seen | None:
     holding = frozenset(
         (one.name, block.resource, frozenset(block.ids)) for one in pod.containers for block in one.devices
     )
@@ -68,4 +68,4 @@ def _next(before: _Seen | None, pod: PodUse, *, now_seconds: float, told: bool) 
         return None
     if before is not None and before.holding == holding:
         return before
-    return _Seen(holding, now_seconds, told)
+    return _Seen(holding, now_seconds, reported)

@@ -1,4 +1,4 @@
-"""Everything that is learnt of pods from Lists in their order."""
+"""Everything that is learnt about pods from Lists in their order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numaplace.state.unlisted_devices import UnlistedLog
 
 @dataclass(frozen=True, slots=True)
 class PodLogs:
-    """A value for each; ``observed`` returns the next one."""
+    """A value for each; ``after_list`` returns the next one."""
 
     admission: AdmissionLog = field(default_factory=AdmissionLog)
     stability: StabilityLog = field(default_factory=StabilityLog)
@@ -22,18 +22,17 @@ class PodLogs:
     unlisted: UnlistedLog = field(default_factory=UnlistedLog)
     announced: AnnouncedPods = field(default_factory=AnnouncedPods)
 
-    def observed(self, change: ListChange) -> PodLogs:
-        """Note a List."""
-        admission = self.admission.observed(change)
+    def after_list(self, change: ListChange) -> PodLogs:
+        admission = self.admission.after_list(change)
         return PodLogs(
             admission,
-            self.stability.observed(change, admission.complete),
-            self.companions.observed(change.entries, admission.complete),
-            self.unlisted.observed(change.devices),
-            self.announced.observed(change),
+            self.stability.after_list(change, admission.complete),
+            self.companions.after_list(change.entries, admission.complete),
+            self.unlisted.after_list(change.devices),
+            self.announced.after_list(change),
         )
 
     def of_another_kubelet(self) -> PodLogs:
-        """Forget what holds of one kubelet only: who is done with admission, and what it has listed."""
+        """Forget what is true for one kubelet only: who is done with admission, and what it has listed."""
         unlisted = self.unlisted.of_another_kubelet()
         return replace(self, admission=AdmissionLog(), stability=StabilityLog(), unlisted=unlisted)

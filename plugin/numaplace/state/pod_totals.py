@@ -16,7 +16,14 @@ from numaplace.model.device import Device
 from numaplace.model.names import DeviceId, ResourceName
 from numaplace.model.podresources import Allocatable, PodUse, ids_by_resource
 from numaplace.model.topology import NumaTopology
-from numaplace.state.capacity import ALL_NODES, Capacity, DeviceTable, capacity_of, known_mask, own_table
+from numaplace.state.capacity import (
+    ALL_NODES,
+    DeviceTable,
+    NodeCapacity,
+    known_mask,
+    node_capacity_of,
+    own_table,
+)
 from numaplace.state.usage import Tally
 
 
@@ -75,7 +82,6 @@ class Totals:
 
 
 def totals_of(contributions: Iterable[Contribution]) -> Totals:
-    """Add up."""
     sums = _Sums()
     for one in contributions:
         sums.add(one, 1)
@@ -92,7 +98,6 @@ class _Sums:
         self._frozen: dict[ResourceName, frozenset[DeviceId]] = {}
 
     def add(self, one: Contribution, sign: int) -> None:
-        """Add a pod (``sign`` 1) or take it away (-1)."""
         for resource, ids in one.devices:
             counts = self._devices.setdefault(resource, {})
             _count(counts, ids, sign)
@@ -104,7 +109,6 @@ class _Sums:
             _count_one(self._memory, (resource, mask), sign * size_bytes)
 
     def totals(self) -> Totals:
-        """Return the sums now."""
         for resource, counts in self._devices.items():
             if resource not in self._frozen:
                 self._frozen[resource] = frozenset(counts)
@@ -140,7 +144,7 @@ class ContributionCache:
     _sums: _Sums = field(default_factory=_Sums)
     _totals: Totals = field(default_factory=lambda: totals_of(()))
     _capacity_for: tuple[NumaTopology, Allocatable] | None = None
-    _capacity: Capacity | None = None
+    _capacity: NodeCapacity | None = None
     _tables: dict[ResourceName, tuple[Mapping[DeviceId, Device], int, DeviceTable]] = field(
         default_factory=dict
     )
@@ -164,18 +168,16 @@ class ContributionCache:
             self._totals_for = pods
         return self._totals
 
-    def capacity(self, topology: NumaTopology, allocatable: Allocatable) -> Capacity:
-        """Return the index of the same topology and Allocatable objects."""
+    def capacity(self, topology: NumaTopology, allocatable: Allocatable) -> NodeCapacity:
         last = self._capacity_for
         if self._capacity is None or last is None or last[0] is not topology or last[1] is not allocatable:
-            self._capacity = capacity_of(topology, allocatable)
+            self._capacity = node_capacity_of(topology, allocatable)
             self._capacity_for = (topology, allocatable)
         return self._capacity
 
     def own_table(
         self, resource: ResourceName, devices: Mapping[DeviceId, Device], known: int
     ) -> DeviceTable:
-        """Return the index of the same mapping of devices."""
         old = self._tables.get(resource)
         if old is not None and old[0] is devices and old[1] == known:
             return old[2]
@@ -184,7 +186,6 @@ class ContributionCache:
         return table
 
     def state(self, resource: ResourceName, table: DeviceTable, in_use: frozenset[DeviceId]) -> ResourceState:
-        """Return the state of a resource; the last one, with its answers, if nothing of it changed."""
         old = self._states.get(resource)
         if old is not None and old.table is table and (old.in_use is in_use or old.in_use == in_use):
             return old

@@ -13,25 +13,24 @@ from numaplace.state.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """Who seems to ask for devices, and the mask of the NUMA nodes that the container is on (0 = unknown)."""
+class Requester:
+    """Who seems to have sent the request, and the mask of the container's NUMA nodes (0: unknown)."""
 
     attribution: Attribution
     held: int = 0
 
     @property
     def pod(self) -> PodKey | None:
-        """The pod, if only one can be asking."""
         pod = self.attribution.admission.pod
         return pod.key if pod else None
 
 
-NOBODY = Asking(Attribution(Admission()))
+NOBODY = Requester(Attribution(Admission()))
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is known when the kubelet asks. ``asking`` is ``None`` if the List may be too old to tell.
+    """What is known when the kubelet asks. ``requester`` is ``None`` if the List may be too old to show it.
 
     ``rest`` are the other resources that the container has still to be given, with amounts: a guess where its
     request is not known.
@@ -39,6 +38,6 @@ class Question:
 
     topology: NumaTopology
     snapshot: Snapshot | None = None
-    asking: Asking | None = None
+    requester: Requester | None = None
     rest: Mapping[ResourceName, int] = field(default_factory=dict)
     freed_at: Mapping[DeviceId, float] = field(default_factory=dict)

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 
 from numaplace.model.device import Device
 from numaplace.model.mask import nodes_of, width
-from numaplace.model.names import CPU, DeviceId, ResourceName
+from numaplace.model.names import CPU, DeviceId, IdsByResource, ResourceName
 from numaplace.model.podresources import Allocatable, ContainerUse, PodUse
 from numaplace.model.topology import NumaTopology
-from numaplace.state.capacity import NO_DEVICES, Capacity, known_mask
+from numaplace.state.capacity import EMPTY_TABLE, NodeCapacity, known_mask
 from numaplace.state.pod_totals import ContributionCache, ResourceState, Totals
-from numaplace.state.usage import NOTHING, DeviceState, Tally, Usage, node_memory, tally_of
+from numaplace.state.usage import NO_USAGE, DeviceState, Tally, Usage, node_memory, tally_of
 
 __all__ = ["ContributionCache", "DeviceState", "Snapshot", "Usage", "build_snapshot"]
 
-NO_STATE = ResourceState(NO_DEVICES, frozenset(), Tally())
-NO_IDS: Mapping[ResourceName, frozenset[DeviceId]] = {}
+NO_STATE = ResourceState(EMPTY_TABLE, frozenset(), Tally())
+NOTHING_HELD: IdsByResource = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,13 @@ class Snapshot:
 
     @property
     def resources(self) -> tuple[ResourceName, ...]:
-        """The names that have state, sorted."""
         return tuple(sorted(self.tallies))
 
     def usage(self, resource: ResourceName, mask: int) -> Usage:
-        """Return the usage of the NUMA node set ``mask``; a device of several nodes counts once."""
         tally = self.tallies.get(resource)
-        return NOTHING if tally is None else tally.usage(mask)
+        return NO_USAGE if tally is None else tally.usage(mask)
 
     def score(self, resource: ResourceName, mask: int) -> int:
-        """Return the KEP-6007 score of the set: 1 and up, or 0 where there is no capacity."""
         tally = self.tallies.get(resource)
         return 0 if tally is None else tally.score(mask)
 
@@ -78,7 +75,6 @@ class Snapshot:
         return found
 
     def largest_single_node_fit(self, resource: ResourceName) -> int:
-        """Return the largest request that one NUMA node can still hold."""
         return max((usage.free for usage in self.per_node(resource).values()), default=0)
 
     def containers_per_node(self) -> Mapping[int, int]:
@@ -94,7 +90,6 @@ class Snapshot:
         return counts
 
     def container_mask(self, container: ContainerUse) -> int:
-        """Return the mask of the NUMA nodes that a container's devices, exclusive CPUs and memory touch."""
         known = self.topology.mask
         mask = 0
         for block in container.devices:
@@ -110,7 +105,6 @@ class Snapshot:
         return mask
 
     def age_seconds(self, now_seconds: float) -> float:
-        """Return the age at ``now_seconds`` of the same clock, never negative."""
         return max(0.0, now_seconds - self.taken_at_seconds)
 
     def _states_of(self, resource: ResourceName) -> Mapping[DeviceId, DeviceState]:
@@ -137,8 +131,8 @@ def build_snapshot(
     allocatable: Allocatable,
     pods: Sequence[PodUse],
     devices: Mapping[ResourceName, Mapping[DeviceId, Device]],
-    granted: Mapping[ResourceName, frozenset[DeviceId]] = NO_IDS,
-    offered: Mapping[ResourceName, frozenset[DeviceId]] = NO_IDS,
+    granted: IdsByResource = NOTHING_HELD,
+    offered: IdsByResource = NOTHING_HELD,
     taken_at_seconds: float,
     cache: ContributionCache | None = None,
 ) -> Snapshot:
@@ -150,8 +144,8 @@ def build_snapshot(
     being answered: free, whatever the List says. A device of two pods counts once.
 
     With ``cache`` and the same ``PodUse``, ``devices`` (per resource) and ``allocatable`` objects as before,
-    only changed pods are read again. Never raises for odd values: node ids that the topology does not have
-    are no topology, blocks of no size are skipped.
+    only changed pods are read again. Never raises for invalid values: node ids that the topology does not
+    have are no topology, blocks of no size are skipped.
     """
     cache = ContributionCache() if cache is None else cache
     counted = tuple(pods)
@@ -170,7 +164,7 @@ def build_snapshot(
             in_use |= granted[resource]
         if resource in offered and not in_use.isdisjoint(offered[resource]):
             in_use -= offered[resource]
-        states[resource] = cache.state(resource, tables.get(resource, NO_DEVICES), in_use)
+        states[resource] = cache.state(resource, tables.get(resource, EMPTY_TABLE), in_use)
     tallies = {resource: state.tally for resource, state in states.items()}
     tallies.update(_other_tallies(totals, capacity))
     return Snapshot(
@@ -186,8 +180,7 @@ def build_snapshot(
     )
 
 
-def _other_tallies(totals: Totals, capacity: Capacity) -> Iterator[tuple[ResourceName, Tally]]:
-    """Yield the tallies of CPU, memory and hugepages, where there are any."""
+def _other_tallies(totals: Totals, capacity: NodeCapacity) -> Iterator[tuple[ResourceName, Tally]]:
     if totals.cpus or capacity.cpus:
         counts = Counter(map(capacity.cpu_masks.get, totals.cpus))
         yield CPU, tally_of(capacity.cpus, {mask: count for mask, count in counts.items() if mask})

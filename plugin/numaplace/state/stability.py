@@ -21,12 +21,11 @@ QUIET_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StabilityLog:
-    """Since when the pods that may be under admission look as they do. ``observed`` gives the next value."""
+    """Since when pods that may be under admission are unchanged. ``after_list`` returns the next value."""
 
     _since: Mapping[PodKey, float] = field(default_factory=dict, repr=False)
 
-    def observed(self, change: ListChange, complete: frozenset[PodKey]) -> StabilityLog:
-        """Note a List, and the pods in it that are done (``AdmissionLog.complete``)."""
+    def after_list(self, change: ListChange, complete: frozenset[PodKey]) -> StabilityLog:
         now, before = change.taken_at_seconds, self._since
         return StabilityLog(
             {
@@ -36,13 +35,12 @@ class StabilityLog:
         )
 
     def moving(self, taken_at_seconds: float) -> frozenset[PodKey]:
-        """Return the pods that may still be under admission, by the List taken then."""
         return frozenset(
             key for key, since in self._since.items() if taken_at_seconds - since < QUIET_SECONDS
         )
 
     def open_until(self, change: ListChange, *, may_ask: Callable[[PodUse], bool]) -> float | None:
-        """Return until when a pod may be under admission that can ask for more; ``None``: there is none.
+        """Return until when a pod may be under admission that can request more; ``None``: there is none.
 
         A vendor's plugin may take its time over a container whose NUMA node is chosen already.
         """

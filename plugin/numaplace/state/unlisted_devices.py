@@ -1,10 +1,10 @@
-"""Devices that the kubelet holds by its own account (its checkpoint), and that List does not show.
+"""Devices that the kubelet holds according to its checkpoint, and that List does not show.
 
 They are an init container's, whose pod keeps what no later container takes over until it ends (device
 manager, ``devicesToReuse``; List shows no init containers). The checkpoint may also be older than a pod's
 end: List has the kubelet forget what ended pods held, but it writes that down with its next change only. So a
-device that a List has shown, and a later one shows no more, is free: one of ours until we grant it again, one
-of another plugin until the checkpoint is written anew.
+device that a List has shown, and a later one no longer shows, is free: one of ours until we grant it again,
+one of another plugin until the checkpoint is written again.
 """
 
 from __future__ import annotations
@@ -24,18 +24,15 @@ class UnlistedLog:
     _ended: IdsByResource = field(default_factory=dict)
 
     def written(self, found: IdsByResource | None, *, ours: Collection[ResourceName]) -> UnlistedLog:
-        """Note a new writing of the checkpoint; ``None``: it cannot be read."""
         if not found and not self._written:
             return self
         ended = {resource: ids for resource, ids in self._ended.items() if resource in ours}
         return UnlistedLog(found or {}, ended)
 
     def of_another_kubelet(self) -> UnlistedLog:
-        """Forget what Lists have shown: it lists anew."""
         return UnlistedLog(self._written)
 
-    def observed(self, devices: DeviceChanges) -> UnlistedLog:
-        """Note the devices of a List."""
+    def after_list(self, devices: DeviceChanges) -> UnlistedLog:
         if not devices.added and not devices.removed:
             return self
         ended = {}
@@ -46,13 +43,12 @@ class UnlistedLog:
         return replace(self, _ended=ended)
 
     def granted(self, resource: ResourceName, ids: Collection[DeviceId]) -> UnlistedLog:
-        """Note that we answered Allocate with these ids."""
         return replace(
             self, _ended={**self._ended, resource: self._ended.get(resource, NO_IDS).difference(ids)}
         )
 
     def held(self, listed: IdsByResource, *, in_flight: IdsByResource) -> IdsByResource:
-        """Return the devices that somebody may hold, beside ``listed`` ones and grants ``in_flight``."""
+        """Return the devices that a container may hold, beside ``listed`` ones and grants ``in_flight``."""
         found = {}
         for resource, ids in self._written.items():
             known = (listed, self._ended, in_flight)

@@ -30,7 +30,6 @@ class Usage:
 
     @property
     def free(self) -> int:
-        """What is left, never negative."""
         return max(0, self.allocatable - self.allocated)
 
     @property
@@ -39,7 +38,7 @@ class Usage:
         return utilization_score(self.allocatable, self.allocated)
 
 
-NOTHING = Usage(0, 0)
+NO_USAGE = Usage(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +52,19 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One resource's groups. Answers are kept, for a decision asks for the same masks many times."""
+    """One resource's groups. Answers are kept, for a decision reads the same masks many times."""
 
     groups: tuple[Group, ...] = ()
     _known: dict[int, Usage] = field(default_factory=dict, compare=False, repr=False)
     _scores: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def usage(self, mask: int) -> Usage:
-        """Return the usage of the NUMA node set ``mask``."""
         found = self._known.get(mask)
         if found is None:
             found = self._known[mask] = Usage(*self._amounts(mask))
         return found
 
     def score(self, mask: int) -> int:
-        """Return the score of the NUMA node set ``mask``."""
         found = self._scores.get(mask)
         if found is None:
             found = self._scores[mask] = utilization_score(*self._amounts(mask))

@@ -7,11 +7,11 @@ there is none, or nothing is gained, nothing is withheld and a reason is given.
 Requests that share no steerable resource are decided on apart: no set of one touches the other. Requests that
 do share one are all satisfied or none is, for half-measures work against the kubelet's own order.
 
-That no decision harms anybody does not yet mean that all decisions together do not: with several sizes where
-one goes decides what room is left for another. So steering acts where it cannot matter for admission where a
-pod goes: with one request, or with requests that are interchangeable: a NUMA node holds equally many of each.
-Elsewhere the kubelet's own order stays, lowest id first, which keeps the most room for large ones; ``always``
-follows the strategy all the same, at the price that KEP-6007 has too.
+Decisions that harm no pod each may harm one together: with several sizes, where one goes decides what room is
+left for another. So steering acts where it cannot matter for admission where a pod goes: with one request, or
+with requests that are interchangeable: a NUMA node holds equally many of each. Elsewhere the kubelet's own
+order stays, lowest id first, which keeps the most room for large ones; ``always`` follows the strategy all
+the same, at the price that KEP-6007 has too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_PREDICTIONS = 2500
 
 @dataclass(frozen=True, slots=True)
 class SteeringSettings:
-    """What is wanted.
+    """What to aim for.
 
     ``strategies`` overrides ``strategy`` for single resources. ``headroom`` has to stay free on a wanted
     node. ``always`` follows the strategy also with requests that are not interchangeable; each decision by
@@ -56,7 +56,6 @@ class SteeringSettings:
     max_predictions: int = MAX_PREDICTIONS
 
     def strategies_of(self, resources: AbstractSet[ResourceName]) -> set[Strategy]:
-        """Return the strategies of the resources."""
         return {self.strategies.get(resource, self.strategy) for resource in resources}
 
 
@@ -96,7 +95,6 @@ def _off(
     requests: Sequence[Request],
     settings: SteeringSettings,
 ) -> Refusal | None:
-    """Return why nothing can be withheld, if that is so whatever is free."""
     if settings.strategies_of(node.steerable) <= {Strategy.NONE}:
         return Refusal(Reason.NO_STRATEGY)
     if len(node.topology.nodes) < 2:
@@ -112,7 +110,9 @@ def _off(
     if isinstance(states, StateUnknown):
         return Refusal(Reason.STATE_UNKNOWN, what=states.what)
     if not states:
-        return Refusal(Reason.STATE_UNKNOWN, what="it is not known what the container under admission takes")
+        return Refusal(
+            Reason.STATE_UNKNOWN, what="it is not known what the container under admission will be allocated"
+        )
     if node.policy == PolicyName.BEST_EFFORT and any(_has_memory_group(state) for state in states):
         what = "how memory is split over several NUMA nodes is not shown, and best-effort may depend on it"
         return Refusal(Reason.STATE_UNKNOWN, what=what)
@@ -149,7 +149,6 @@ class _Steering:
         self._interchangeable: InterchangeableRequests | None = None
 
     def for_requests(self, requests: Sequence[Request]) -> SteeringDecision:
-        """Decide for the known requests."""
         found: list[Withheld | Refusal] = []
         searched: list[tuple[Forecast, Sequence[Demand]]] = []
         withheld: Withheld = {}
@@ -187,7 +186,6 @@ class _Steering:
         return self._decision(found, searched)
 
     def _may_be_wrong(self, withheld: Withheld, forecasts: Sequence[Forecast]) -> bool:
-        """Return whether a request that is not known could be harmed."""
         return self._any_request and not all(
             right_for_any(self._node, one.state, one.preferred, withheld) for one in forecasts
         )
@@ -224,7 +222,6 @@ class _Steering:
     def _components(
         self, requests: Sequence[Request]
     ) -> Iterator[tuple[frozenset[ResourceName], Sequence[Demand]]]:
-        """Yield the requests that hang together by steerable resources, with those resources."""
         ours = self._node.steerable & self._states[0].devices.keys()
         scope = self._node.scope
         units = dict.fromkeys(unit for request in requests for unit in request.units(scope))

@@ -1,4 +1,4 @@
-"""What was decided and why, as data; ``text`` puts it into words."""
+"""What was decided and why, as data; ``text`` renders it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class WithoutSteering:
 class SteeringDecision:
     """Which free devices are to show no topology: those that touch one of the named NUMA nodes.
 
-    ``requests`` holds the known requests that ask for a steerable resource; ``refusals`` says why resources
+    ``requests`` holds the known requests for a steerable resource; ``refusals`` says why resources
     stay exposed.
     """
 
@@ -92,5 +92,4 @@ class SteeringDecision:
 
     @property
     def steers(self) -> bool:
-        """Whether anything is withheld."""
         return bool(self.withheld)

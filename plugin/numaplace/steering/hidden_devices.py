@@ -1,6 +1,6 @@
 """Which devices are published without their NUMA nodes, and which of the offered ones a container is to get.
 
-The kubelet looks at a container, then works out which devices it offers for it, then asks us. Lists may
+The kubelet computes a container's hints, then which devices it offers for it, then asks us. Lists may
 arrive in between, and what was hidden when the offer was made may be shown again by the time of the question.
 """
 
@@ -15,7 +15,7 @@ from numaplace.model.names import DeviceId
 from numaplace.steering.published_topology import is_mixed, looked_at
 
 LOOK_SECONDS = 1.0
-"""Longer than from the Topology Manager's look at a container to the question which devices it gets."""
+"""Longer than from the Topology Manager's decision on a container to the call to us."""
 
 HiddenNodes = Mapping[DeviceId, tuple[int, ...]]
 """Device id -> the NUMA nodes that it is on and is not published with."""
@@ -23,7 +23,7 @@ HiddenNodes = Mapping[DeviceId, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Devices of these NUMA nodes were hidden that had been shown; ``hidden`` are all that were, then."""
+    """Devices of these NUMA nodes became hidden; ``hidden`` are all that were hidden then."""
 
     nodes: int = 0
     hidden: HiddenNodes = field(default_factory=dict)
@@ -32,7 +32,7 @@ class _Change:
 
 @dataclass(slots=True)
 class HiddenDevices:
-    """Of one resource. ``now`` is what is hidden now: decisions ask for it each time."""
+    """For one resource. ``now`` is what is hidden now: decisions read it each time."""
 
     now: HiddenNodes = field(default_factory=dict)
     _last: _Change = field(default_factory=_Change)
@@ -52,17 +52,14 @@ class HiddenDevices:
             self._last = _Change(withheld & newly, self.now, now_seconds)
 
     def mixes(self, available: Collection[DeviceId], must_include: Collection[DeviceId]) -> bool:
-        """Return whether hidden devices are offered beside shown ones (``is_mixed``)."""
         return is_mixed(available, must_include, hidden=self.now)
 
     def changed_since(self, seconds: float) -> bool:
-        """Return whether devices were hidden after this time that had been shown."""
         return self._last.nodes > 0 and self._last.at_seconds > seconds
 
     def looked_at(
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
     ) -> Collection[DeviceId]:
-        """Return the offered devices that the Topology Manager has chosen (``shaping.looked_at``)."""
         # What is hidden now was so at the last change, too.
         return looked_at(available, must_include, size, hidden=self._last.hidden, nodes=self._last.nodes)
 

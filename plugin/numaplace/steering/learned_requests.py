@@ -1,4 +1,4 @@
-"""The requests of this node's pods: of those that the API server tells, and of those seen in Lists."""
+"""The requests of this node's pods: those that the API server has, and those seen in Lists."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from numaplace.prediction.predict import Withheld
 def published_nodes(device: Device, *, in_use: bool, withheld: int) -> tuple[int, ...]:
     """Return the NUMA nodes that a device is published with.
 
-    Only a healthy device that nobody holds is published without, if any of its nodes is withheld: one of two
-    nodes would keep the node in play. Allocated devices show theirs to whoever reads PodResources, and
+    Only a healthy device that no pod holds is published without, if any of its nodes is withheld: one of two
+    nodes would keep the node in play. Allocated devices show theirs to readers of PodResources, and
     unhealthy ones count towards the width that the kubelet prefers.
     """
     if in_use or not device.healthy or not withheld & device.mask:
@@ -43,7 +43,7 @@ def looked_at(
 ) -> Collection[DeviceId]:
     """Return the offered devices that the Topology Manager chose, if ``nodes`` were withheld after it had.
 
-    It chooses before the kubelet asks for devices; in between a list may arrive that hides those of the NUMA
+    It chooses before the kubelet picks devices; in between a list may arrive that hides those of the NUMA
     node that it chose. Then the kubelet finds too few there and offers all that are free, hidden ones too,
     which it never does otherwise under a policy that steering acts on (device manager, devicesToAllocate).
     CPUs and memory come from the chosen node all the same. ``hidden`` are the devices that are published
@@ -57,7 +57,6 @@ def looked_at(
 def published(
     devices: Mapping[DeviceId, Device], *, in_use: Collection[DeviceId], withheld: int
 ) -> dict[DeviceId, tuple[int, ...]]:
-    """Return the published NUMA nodes of every device of a resource; ``in_use`` counts grants in flight."""
     return {
         id_: published_nodes(device, in_use=id_ in in_use, withheld=withheld)
         for id_, device in devices.items()

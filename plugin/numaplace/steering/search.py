@@ -1,15 +1,16 @@
 """The withheld set for known requests that share resources: every one gets the node that the strategy wants.
 
 Which (resource, NUMA node) pairs may be withheld follows from the requests: a resource has to stay exposed
-where one of its requests is wanted. So sets are not enumerated. Starting from nothing, as long as the kubelet
+where one of its requests should go. So sets are not enumerated. Starting from nothing, as long as the kubelet
 would take some request elsewhere, one of the nodes that it would take is withheld, for one of the request's
-resources that nobody wants there. Each step withholds one more pair, so at most resources x nodes steps are
-made, and each looks again only at requests that ask for the pair's resource. If none may be withheld, no set
+resources that no request should have there. Each step withholds one more pair, so at most resources x nodes
+steps are made, and each checks only requests for the pair's resource again. If none may be withheld, no set
 does.
 
 Why no set with more exposed is missed: a stock pick is the first of the masks that all resources prefer, and
 withholding elsewhere only takes masks away. Where withholding makes wider masks preferred, the outcome may be
-harmful all the same; then everything that nobody wants is withheld, and if that is harmful too, nothing is.
+harmful all the same; then everything that no request should have is withheld, and if that is harmful too,
+nothing is.
 
 In the end what is not needed is exposed again, so that no smaller set does (smaller: a subset).
 """
@@ -89,11 +90,9 @@ class Search:
 
     @property
     def resources(self) -> frozenset[ResourceName]:
-        """The resources that this search is about."""
         return frozenset(self._resources)
 
     def run(self) -> Withheld | Refusal:
-        """Return the set, or why there is none."""
         if all(self._follows(demand, NOTHING_WITHHELD) for demand in self._demands):
             return self._refusal(Reason.NOTHING_TO_GAIN)
         found = self._grown()
@@ -122,7 +121,7 @@ class Search:
             withheld[pair[0]] = withheld.get(pair[0], 0) | pair[1]
 
     def _pair_against(self, demand: Demand, taken: int, withheld: Withheld) -> Pair | None:
-        """Return a pair that takes ``taken`` from the request: preferred, or of what most of them ask for."""
+        """Return a pair that takes ``taken`` from the request: preferred, or of what most of them need."""
         found = [
             (resource, taken & self._spare(resource) & ~withheld.get(resource, 0))
             for resource in sorted(self._steered[demand], key=lambda one: (-self._uses[one], one))
@@ -135,7 +134,6 @@ class Search:
         return None
 
     def _spare(self, resource: ResourceName) -> int:
-        """Return the nodes that nobody wants the resource from and that have some of it free."""
         free = self._forecast.preferred.free_nodes(resource)
         return free & ~self._open[resource] & ~self._kept.get(resource, 0)
 
@@ -174,7 +172,6 @@ class Search:
         return bool(self._preferring.get(pair[0], 0) & pair[1])
 
     def _too_tight(self, withheld: Withheld) -> Refusal | None:
-        """Refuse where a request would depend on a node that is nearly full, or not settled yet."""
         for demand in self._demands:
             mask = self._wanted[demand].mask
             touched = any(resource in withheld for resource in self._steered[demand])
@@ -197,7 +194,7 @@ class Search:
         return free >= dict(demand.memory).get(MEMORY, 0) + headroom.memory_bytes
 
     def _conflict(self, demand: Demand, taken: int) -> Refusal:
-        """Name the request that wants what the kubelet would give to this one, or the admission under way."""
+        """Name the request that should have what this one would get, or the admission in progress."""
         steered = self._steered[demand]
         if any(taken & self._kept.get(resource, 0) & ~self._open[resource] for resource in steered):
             return self._refusal(Reason.UNDER_ADMISSION, request=demand)

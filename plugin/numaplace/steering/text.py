@@ -1,4 +1,4 @@
-"""A steering decision in words, for ``explain``, ``inspect`` and the log. The data stays the truth."""
+"""A steering decision in words, for ``explain``, ``inspect`` and the log. The data is authoritative."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from numaplace.steering.decision import Reason, Refusal, RequestForecast, Steeri
 
 
 def decision_lines(decision: SteeringDecision) -> Iterator[str]:
-    """Yield what is withheld, why nothing more is, and a line per known request."""
     for resource, nodes in decision.withheld.items():
         named = ",".join(map(str, nodes_of(nodes)))
         yield f"{resource}: topology of free devices withheld on NUMA {named}"
@@ -35,7 +34,6 @@ def request_text(request: Request) -> str:
 
 
 def forecast_text(forecast: RequestForecast) -> str:
-    """Return where a request goes, and where it would go without steering and by the strategy."""
     stock, wanted, steered = (_where(one) for one in (forecast.stock, forecast.wanted, forecast.steered))
     text = f"{request_text(forecast.request)}: {steered}"
     beside = []
@@ -67,7 +65,9 @@ def _conflict(refusal: Refusal) -> str:
     one = _request(refusal.request)
     if refusal.other is None:
         return f"no withheld set sends {one} where the strategy wants it"
-    return f"{one} is wanted elsewhere than {_request(refusal.other)}, and one exposed set serves both"
+    return (
+        f"{one} should be on other NUMA nodes than {_request(refusal.other)}, and one exposed set serves both"
+    )
 
 
 def _several_sizes(refusal: Refusal) -> str:
@@ -101,10 +101,10 @@ _REASONS: Mapping[Reason, Callable[[Refusal], str]] = {
     Reason.OTHERS_MAY_COME: lambda _: (
         "the requests are learnt, and one that was not seen yet could be refused: declare steering.requests"
     ),
-    Reason.NOTHING_TO_GAIN: lambda _: "the kubelet picks what the strategy wants by itself",
+    Reason.NOTHING_TO_GAIN: lambda _: "the kubelet already picks what the strategy wants",
     Reason.CONFLICT: _conflict,
     Reason.UNSAFE: lambda one: (
-        f"{_request(one.request)} {_HARMS[one.harm] if one.harm else 'would be harmed'}"
+        f"{_request(one.request)} {_HARMS[one.harm] if one.harm else 'would be worse off'}"
     ),
     Reason.HEADROOM: lambda one: f"too little headroom on {_node(one)}{_for(one)}",
     Reason.UNDER_ADMISSION: lambda _: "a container under admission may still need what would be withheld",
@@ -124,12 +124,10 @@ def _for(refusal: Refusal) -> str:
 
 
 def refusal_clause(refusal: Refusal) -> str:
-    """Return why resources stay exposed; which ones is left out."""
     return _REASONS[refusal.reason](refusal)
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """Return which resources stay exposed and why; without names it is all of them."""
     names = ", ".join(sorted(refusal.resources))
     return f"{names}: {refusal_clause(refusal)}" if names else refusal_clause(refusal)
 

@@ -36,7 +36,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class GrantSeen:
-    """Devices just granted, and who has asked for them, by a List sent since the kubelet's call."""
+    """Devices just granted, and who requested them, by a List sent since the kubelet's call."""
 
     resource: ResourceName
     ids: frozenset[DeviceId]
@@ -52,19 +52,16 @@ class RequestsInForce:
 
     @property
     def certain(self) -> bool:
-        """Whether there are no others."""
         return self.source == "declared"
 
 
 def refused(reason: Reason, what: str = "") -> Decided:
-    """Return the decision to withhold nothing."""
     return Decided(SteeringDecision(refusals=(Refusal(reason, what=what),)))
 
 
 def decision_at_rest(
     node: KubeletModel, snapshot: Snapshot, *, requests: RequestsInForce, settings: SteeringSettings
 ) -> Decided:
-    """Decide where nothing is under admission."""
     state = _state(node, snapshot)
     states = state if isinstance(state, StateUnknown) else [state]
     decision = choose(node, states, requests.requests, settings=settings, certain=requests.certain)
@@ -82,7 +79,7 @@ def decision_on_allocate(
 ) -> Decided:
     """Decide what the admission after the present one finds. The snapshot counts the grant.
 
-    ``withheld`` is what was in force when the container was looked at.
+    ``withheld`` is what was in force when the kubelet computed the container's hints.
     """
     state = _state(node, snapshot)
     if isinstance(state, StateUnknown):
@@ -102,7 +99,7 @@ def decision_on_allocate(
     kept = kept_nodes(
         node, found, requests=own, withheld=withheld, certain=certain, later=grant.attribution.later
     )
-    # What is in force comes first: the next list may be sent before the kubelet has taken in the last one.
+    # What is in force comes first: the next list may be sent before the kubelet has taken over the last one.
     decision = choose(
         node,
         states,
@@ -116,7 +113,7 @@ def decision_on_allocate(
 
 
 def possible_holdings_of(snapshot: Snapshot, grant: GrantSeen) -> tuple[PossibleHoldings, ...]:
-    """Return what the container under admission may hold; one reading where its spec tells."""
+    """Return what the container under admission may hold; one only where its spec shows it."""
     pod, container = grant.attribution.admission.pod, grant.attribution.container
     found = possible_holdings(snapshot, grant.attribution.admission.able, grant.resource, grant.ids)
     if pod is None or container is None:

@@ -1,4 +1,4 @@
-"""What an Event says of a container's devices: where they are, and why, if we were asked."""
+"""What an Event says about a container's devices: where they are, and why, if we were asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numaplace.placement.text import numa_text, why
 from numaplace.state.snapshot import Snapshot
 
 PLACED, SPLIT = "NUMAPlaced", "NUMASplit"
-MAX_REMEMBERED = 512
+MAX_ANSWERS = 512
 REMEMBERED_SECONDS = 300.0
 """An answer that no List has shown by then was not followed; the devices may be another pod's later."""
 
@@ -32,15 +32,13 @@ class Answers:
         self._given = OrderedDict()
 
     def note(self, resource: ResourceName, placement: Placement) -> None:
-        """Remember an answer."""
         key = (resource, frozenset(placement.ids))
         self._given[key] = (self._clock(), placement)
         self._given.move_to_end(key)
-        if len(self._given) > MAX_REMEMBERED:
+        if len(self._given) > MAX_ANSWERS:
             self._given.popitem(last=False)
 
     def take(self, resource: ResourceName, ids: Collection[DeviceId]) -> Placement | None:
-        """Return the answer that was followed, and forget it."""
         at, placement = self._given.pop((resource, frozenset(ids)), (0.0, None))
         return placement if self._clock() - at < REMEMBERED_SECONDS else None
 
@@ -63,7 +61,6 @@ def notes_of(
     answers: Answers,
     steered: Steered = not_steered,
 ) -> Iterator[Note]:
-    """Give one note for each container that holds devices of ``ours``."""
     for container in use.containers:
         blocks = _blocks(container)
         if not any(block.resource in ours for block in blocks):
@@ -117,7 +114,7 @@ def _where(block: DeviceBlock, snapshot: Snapshot) -> str:
 
 
 def _why(block: DeviceBlock, snapshot: Snapshot, *, answers: Answers, steered: Steered) -> str:
-    """Return why: what steering did comes first, for what was left to choose followed from it."""
+    """Return why; what steering did comes first, because it left the rest to choose from."""
     placement = answers.take(block.resource, block.ids)
     by_steering = steered(block.resource, block.ids, union_of(_masks(block, snapshot)))
     if by_steering:

@@ -31,13 +31,13 @@ from numaplace.state.node_state import NodeState
 from numaplace.state.placed_pods import PlacedPodsLog
 
 NODE_NAME_ENV = "NODE_NAME"
-_CANNOT_WATCH = "pods cannot be watched, will retry; decisions use PodResources alone"
+_CANNOT_WATCH = "pods cannot be watched; will retry, decisions use PodResources alone"
 _WATCH_ADVICE = "allow list and watch of pods, or set cluster.enabled: false"
 _CANNOT_SEND = "an Event cannot be sent"
 _EVENTS_ADVICE = "allow create of events, or set cluster.events: false"
 
 SHORT_BREAK_SECONDS = 60.0
-"""A watch ends every few minutes and is opened again: what happened meanwhile is told then."""
+"""A watch ends every few minutes and is opened again: what happened in between arrives then."""
 
 REPEAT_SECONDS = 600.0
 """The same trouble with the API server is logged again after this time."""
@@ -113,45 +113,40 @@ class ClusterPart:
 
     @property
     def specs(self) -> Specs:
-        """The pods of this node, as the API server last told them."""
         return self._store.specs
 
     @property
     def watching(self) -> bool:
-        """Whether the pods are being watched, short breaks aside."""
         until = self._connected_until
         return self._connected or (until is not None and self._clock() - until < SHORT_BREAK_SECONDS)
 
-    def tell(
+    def notify(
         self,
         *,
         on_change: Callable[[], None],
         on_refused: Callable[[PodKey, Collection[ResourceName]], None],
     ) -> None:
-        """Tell of changes of ``specs``, and of pods that the kubelet refuses, with what they ask for."""
+        """Call these when ``specs`` change, and for pods that the kubelet refuses, with what they request."""
         self._on_change, self._on_refused = on_change, on_refused
 
     async def arrived(self, keys: Collection[PodKey], *, timeout_seconds: float) -> None:
-        """Give the specs of these pods a moment to come; none while the server is away."""
+        """Wait a moment for the specs of these pods; not while the server is unreachable."""
         if self._connected:
             await self._store.arrived(keys, timeout_seconds=timeout_seconds)
 
     @property
     def tasks(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """What has to run."""
         watch = {"cluster-watch": self._watch.run}
         return watch if self._sender is None else {**watch, "events": self._sender.run}
 
     def close(self) -> None:
-        """Close the connections that are kept for the next request."""
         self._client.close()
 
     async def configz(self) -> Mapping[str, Any]:
-        """Return the kubelet's configuration as it runs; ``PeerError`` if the server does not tell it."""
+        """Return the kubelet's configuration as it runs; ``PeerError`` if it cannot be had."""
         return await fetch_configz(self._client, self.node_name)
 
     def decided(self, resource: ResourceName, placement: Placement) -> None:
-        """Note an answer of ours, so that an Event can say why."""
         if self._sender is not None:
             self._answers.note(resource, placement)
 
@@ -162,11 +157,11 @@ class ClusterPart:
         ours: Collection[ResourceName],
         steered: Steered = not_steered,
     ) -> None:
-        """Note a List of PodResources: pods that have been given devices of ``ours`` get Events."""
+        """Send Events for pods that have been allocated devices of ``ours``."""
         if self._sender is None:
             return
         known = self._store.specs.pods
-        self._settled, settled = self._settled.observed(
+        self._settled, settled = self._settled.after_list(
             state.listed, complete=state.complete, known=known, now_seconds=self._clock()
         )
         snapshot = state.snapshot() if settled else None
@@ -194,8 +189,8 @@ def cluster_part(
     try:
         credentials, node_name = find_credentials(env), _node_name(env)
     except InputError as error:
-        told = log.warning if config.enabled is ClusterMode.ON else log.info
-        told("the API server is not used", reason=str(error))
+        write = log.warning if config.enabled is ClusterMode.ON else log.info
+        write("the API server is not used", reason=str(error))
         return None
     metrics.set_cluster_watch(connected=False)
     client = ApiClient(credentials, user_agent=f"numaplace/{__version__}")
@@ -211,8 +206,6 @@ def _node_name(env: Mapping[str, str]) -> str:
 
 
 def _failed(trouble: TroubleLog, advice: str) -> Callable[[PeerError], None]:
-    """Return what logs an error of the API server, with advice where permission is missing."""
-
     def log(error: PeerError) -> None:
         fields: dict[str, Any] = {"advice": advice} if error.code in NOT_PERMITTED else {}
         trouble.happened(error.code, reason=str(error), **fields)

@@ -1,4 +1,4 @@
-"""Where the asking container's exclusive CPUs will come from, if this kubelet lets that be told."""
+"""Where the requesting container's exclusive CPUs will come from, where that can be predicted."""
 
 from __future__ import annotations
 

@@ -31,13 +31,13 @@ from numaplace.placement.reasons import Asker, Candidate, MaskChoice, Placement
 from numaplace.placement.text import why
 from numaplace.prediction.model import KubeletModel
 from numaplace.state.attribution import NO_SPECS, Specs
-from numaplace.state.question import NOBODY, Asking, Question
+from numaplace.state.question import NOBODY, Question, Requester
 
 LIVE_SHARE = 0.5
 """The part of the deadline that a live List may take; the rest is for the decision and the way back."""
 
 SPECS_SHARE = 0.1
-"""The part of the deadline for which a spec that has not come yet may be waited for."""
+"""The part of the deadline that waiting for a missing spec may take."""
 
 MAX_LOGGED_CANDIDATES = 16
 
@@ -52,17 +52,14 @@ class DecisionSettings:
 
 
 class Cluster(Protocol):
-    """What a decision has of the API server (``daemon.cluster.part.part``)."""
+    """What a decision uses of the API server (``daemon.cluster.part.part``)."""
 
     @property
-    def specs(self) -> Specs:
-        """The pods that are known."""
+    def specs(self) -> Specs: ...
 
-    async def arrived(self, keys: Collection[PodKey], *, timeout_seconds: float) -> None:
-        """Return once these pods are known, or cannot be, or the time is up."""
+    async def arrived(self, keys: Collection[PodKey], *, timeout_seconds: float) -> None: ...
 
-    def decided(self, resource: ResourceName, placement: Placement) -> None:
-        """Take note of a decision."""
+    def decided(self, resource: ResourceName, placement: Placement) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +84,21 @@ class _Decision:
     degraded: FallbackReason | None = None
 
     @property
-    def asking(self) -> Asking:
-        return self.question.asking or NOBODY
+    def requester(self) -> Requester:
+        return self.question.requester or NOBODY
 
 
 class Decider:
     """Answers for all resources.
 
-    ``clock`` is the monotonic clock of keeper and poller, in seconds. ``kubelet`` tells what is known of the
-    kubelet's configuration. Without ``cluster`` no specs are known.
+    ``clock`` is the clock of ``node_state`` and ``poller``, in seconds. ``kubelet`` returns what is known of
+    the kubelet's configuration. Without ``cluster`` no specs are known.
     """
 
     def __init__(
         self,
         *,
-        keeper: NodeStateHolder,
+        node_state: NodeStateHolder,
         poller: Poller,
         metrics: Metrics,
         log: EventLog,
@@ -109,7 +106,7 @@ class Decider:
         kubelet: Callable[[], KubeletModel],
         cluster: Cluster | None = None,
     ) -> None:
-        self._keeper = keeper
+        self._node_state = node_state
         self._kubelet = kubelet
         self._cluster = cluster
         self._poller = poller
@@ -137,7 +134,7 @@ class Decider:
             ids = fallback(ask.available, ask.must_include, ask.size)
             self._answered(ask, ids, None)
             return ids
-        self._answered(ask, decision.placement.ids, decision.question.asking)
+        self._answered(ask, decision.placement.ids, decision.question.requester)
         duration_seconds = self._clock() - started
         self._metrics.decided(
             ask.resource,
@@ -156,43 +153,45 @@ class Decider:
         if ask.must_include:
             offered = offered.difference(ask.must_include)
         if ask.size >= len(offered) + len(set(ask.must_include)):
-            question = Question(self._keeper.now.topology)
+            question = Question(self._node_state.now.topology)
             return _Decision(self._place(ask, offered, question), question)
         degraded = await self._refresh(ask.settings)
         fresh = degraded is None
         specs = await self._specs(ask) if fresh else self._known_specs
-        state = self._keeper.offered(ask.resource, offered)
+        state = self._node_state.offered(ask.resource, offered)
         question = state.question(ask.resource, ask.size, offered=offered, specs=specs, fresh=fresh)
         return _Decision(self._place(ask, offered, question), question, degraded)
 
-    def _answered(self, ask: PreferredRequest, ids: Sequence[DeviceId], asking: Asking | None) -> None:
-        self._keeper.answered(ask.resource, ids, asking=asking, asked_at_seconds=ask.asked_at_seconds)
+    def _answered(self, ask: PreferredRequest, ids: Sequence[DeviceId], requester: Requester | None) -> None:
+        self._node_state.answered(
+            ask.resource, ids, requester=requester, asked_at_seconds=ask.asked_at_seconds
+        )
 
     @property
     def _known_specs(self) -> Specs:
         return self._cluster.specs if self._cluster else NO_SPECS
 
     async def _specs(self, ask: PreferredRequest) -> Specs:
-        """Return the known specs; one that is on its way, as that of a new pod may be, has a moment left."""
+        """Return the known specs; wait a moment for one that is missing, as that of a new pod may be."""
         known = self._known_specs.pods
-        missing = [key for key in self._keeper.now.candidates(ask.resource) if key not in known]
+        missing = [key for key in self._node_state.now.candidates(ask.resource) if key not in known]
         if missing and self._cluster is not None:
             timeout_seconds = ask.settings.deadline_seconds * SPECS_SHARE
             await self._cluster.arrived(missing, timeout_seconds=timeout_seconds)
         return self._known_specs
 
     def _place(self, ask: PreferredRequest, offered: frozenset[DeviceId], question: Question) -> Placement:
-        asking, snapshot = question.asking or NOBODY, question.snapshot
-        known = asking.attribution.request
+        requester, snapshot = question.requester or NOBODY, question.snapshot
+        known = requester.attribution.request
         cpus = 0
         if ask.settings.follow_cpus and snapshot is not None:
-            cpus = where_cpus_will_be(self._kubelet, asking.attribution, snapshot)
+            cpus = where_cpus_will_be(self._kubelet, requester.attribution, snapshot)
         return place(
             PlacementRequest(
                 offered,
                 ask.must_include,
                 ask.size,
-                Asker(asking.held, question.rest, None if known is None else frozenset(known), cpus),
+                Asker(requester.held, question.rest, None if known is None else frozenset(known), cpus),
                 freed_at=question.freed_at,
             ),
             index=ask.index,
@@ -217,15 +216,15 @@ class Decider:
             self._metrics.aligned(
                 ask.resource, Alignment.ONE_NODE if reduce(and_, masks) else Alignment.SPLIT
             )
-        placement, snapshot, pod = decision.placement, decision.question.snapshot, decision.asking.pod
+        placement, snapshot, pod = decision.placement, decision.question.snapshot, decision.requester.pod
         choice, asker = placement.choice, placement.asker
         shown = _shown(choice)
         self._log.info(
             "decision",
             resource=ask.resource,
             pod="/".join(pod) if pod else None,
-            container=decision.asking.attribution.container,
-            request=decision.asking.attribution.request,
+            container=decision.requester.attribution.container,
+            request=decision.requester.attribution.request,
             size=ask.size,
             offered=len(ask.available),
             ids=placement.ids,

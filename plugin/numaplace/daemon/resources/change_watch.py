@@ -10,7 +10,7 @@ from pathlib import Path
 from numaplace.kubelet.directories import DirectoryWatch
 
 SWARM_GAP_SECONDS = 0.2
-"""Events come in swarms (a driver being bound); the look is taken once they have ended."""
+"""Events come in swarms (a driver being bound); the scan starts once they have ended."""
 LONGEST_SWARM_SECONDS = 2.0
 
 
@@ -23,7 +23,6 @@ class ChangeWatch:
         self._changed = asyncio.Event()
 
     def follow(self, directories: Iterable[Path]) -> None:
-        """Follow these directories from now on, and no others."""
         wanted = frozenset(directories)
         for directory in self._followed - wanted:
             self._directories.unfollow(directory, self._on_change)

@@ -14,39 +14,29 @@ from numaplace.metrics.metrics import Metrics
 from numaplace.model.names import DeviceId, ResourceName
 
 
-class Steering(Protocol):
-    """What a service tells steering (``daemon.steering.controller``)."""
+class ResourceSteering(Protocol):
+    """What a service reports to steering (``daemon.steering.controller``)."""
 
-    def active(self) -> None:
-        """Note that a container is under admission."""
-        ...
+    def active(self) -> None: ...
 
     async def deliver_next(
         self, resource: ResourceName, ids: Collection[DeviceId], *, since_seconds: float
-    ) -> None:
-        """Have the next list delivered before Allocate is answered; raises nothing."""
-        ...
+    ) -> None: ...
 
-    def lost_alignment(self, resource: ResourceName) -> bool:
-        """Take note that hidden devices are offered beside shown ones; return whether that is our doing."""
-        ...
+    def lost_alignment(self, resource: ResourceName) -> bool: ...
 
-    def reset(self) -> None:
-        """Expose everything: devices have changed."""
-        ...
+    def reset(self) -> None: ...
 
-    def kubelet_lost(self) -> None:
-        """Expose everything: the kubelet does not follow any more."""
-        ...
+    def kubelet_lost(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceContext:
     """Shared by all resources of a node. ``clock`` is monotonic, in seconds."""
 
-    keeper: NodeStateHolder
+    node_state: NodeStateHolder
     decider: Decider
-    steering: Steering
+    steering: ResourceSteering
     directories: DirectoryWatch
     metrics: Metrics
     log: EventLog

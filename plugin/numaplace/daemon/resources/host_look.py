@@ -1,4 +1,4 @@
-"""One look after the other at the host, for one source, each in a thread that nobody waits for."""
+"""Scans of the host for one source, one at a time, each in a thread that is never waited for."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numaplace.model.names import ResourceName
 from numaplace.threads import in_thread
 
 LOOK_LIMIT_SECONDS = 30.0
-"""A look takes milliseconds. A longer one counts as failed; the next look is its end."""
+"""A scan takes milliseconds. A longer one counts as failed; the next one takes its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look has brought.
+    """The result of a scan.
 
     ``trouble`` is why something could not be read that may be there: out of file descriptors or memory, no
     permission, an I/O error. ``watch_paths`` are those of ``Source``.
@@ -29,7 +29,7 @@ class Look:
 
 
 class HostLook:
-    """Looks when asked, never twice at a time."""
+    """Scans when called, never twice at a time."""
 
     def __init__(self, source: Source, resource: ResourceName) -> None:
         self._source = source
@@ -37,7 +37,7 @@ class HostLook:
         self._running: asyncio.Future[Look] | None = None
 
     async def take(self) -> Look:
-        """Look; ``TimeoutError`` if that takes too long. What the source raises is raised."""
+        """Scan; ``TimeoutError`` if that takes too long. The source's exceptions are passed on."""
         if self._running is None:
             self._running = in_thread(self._look, name=self._thread)
         running = self._running
@@ -48,7 +48,6 @@ class HostLook:
         return running.result()
 
     def give_up(self) -> None:
-        """Leave a look that is under way behind."""
         if self._running is not None:
             self._running.cancel()
             self._running = None

@@ -1,4 +1,4 @@
-"""Devices that are found on the host: looks, what they bring, and what a container gets with a device."""
+"""Devices that are found on the host: scans, their results, and what a container gets with a device."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from numaplace.model.pacing import Backoff
 from numaplace.state.node_state import NodeState
 
 FIRST_LIST_SECONDS = 1.0
-"""As long, the first look waits for a List: it shows the devices that pods hold as other resources."""
+"""So long the first scan waits for a List: it shows the devices that pods hold as other resources."""
 
 SETTLE_SECONDS = 2.0
-"""Time to the next look when a device has changed and the change is not believed yet."""
+"""Time to the next scan when a device has changed and the change is not confirmed yet."""
 
 RETRY_SECONDS = 1.0
-"""Time to the next look after one that has failed or was incomplete; it doubles up to the usual interval."""
+"""Time to the next scan after one that has failed or was incomplete; it doubles up to the usual interval."""
 
 MAX_GONE = 1024
-"""As many devices that have gone are answered for: the kubelet may be about to allocate them."""
+"""So many removed devices can still be allocated: the kubelet may be about to do so."""
 
 _HARDWARE_ID = re.compile(rf"{PCI_ADDRESS.pattern}|GPU-.+")
 """Ids that name the same device under every resource; ``0`` of another plugin is something else."""
@@ -60,15 +60,13 @@ class HostSupply:
 
     @property
     def options(self) -> pb.DevicePluginOptions:
-        """Nothing has to be prepared before a container starts."""
         return plugin_options()
 
     def reload(self, settings: ResourceSettings) -> None:
-        """Look as often as these settings say."""
         self._interval_seconds = settings.rescan_interval_seconds
 
     async def run(self, put: PutDevices) -> None:
-        """Look now, after each interval, at file events, and soon after trouble or a change."""
+        """Scan now, after each interval, at file events, and soon after trouble or a change."""
         self._put = put
         await self._first_list()
         try:
@@ -80,7 +78,7 @@ class HostSupply:
             self._host.give_up()
 
     async def look(self) -> None:
-        """Look at the host once; what cannot be seen for a reason of ours changes nothing."""
+        """Scan the host once; what cannot be read for a reason of ours changes nothing."""
         self._complete = False
         try:
             look = await self._host.take()
@@ -93,12 +91,12 @@ class HostSupply:
         else:
             self._changes.follow(look.watch_paths)
             self._log.looked(look)
-        state = self._context.keeper.now
+        state = self._context.node_state.now
         scan = look.scan.without(self._taken(state))
         if look.trouble and self._inventory.tracked:
             scan = Scan(failed=True)
         used = state.in_use(self._resource)
-        # Before the first List nobody knows which devices pods hold: then none may be dropped.
+        # Before the first List it is unknown which devices pods hold: none may be dropped.
         in_use = frozenset(self._inventory.tracked) if used is None else used
         change = self._inventory.update(scan, in_use=in_use, now_seconds=self._context.clock())
         self._take(change)
@@ -106,7 +104,7 @@ class HostSupply:
         self._log.changed(scan, change, complete=self._complete)
 
     async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
-        """Answer for every device that is offered, and for those that have gone lately."""
+        """Answer for every offered device, and for those removed lately."""
         devices = [self._find(device_id) for device_id in ids]
         missing = [device_id for device_id, device in zip(ids, devices, strict=True) if device is None]
         if missing:
@@ -115,13 +113,12 @@ class HostSupply:
         return pb.AllocateResponse(container_responses=[container_response(edits)])
 
     async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
-        """Nothing to prepare."""
         return pb.PreStartContainerResponse()
 
     async def _first_list(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_LIST_SECONDS):
-                while self._context.keeper.now.observation is None:  # noqa: ASYNC110 - once, at the start
+                while self._context.node_state.now.observation is None:  # noqa: ASYNC110 - once, at the start
                     await asyncio.sleep(FIRST_LIST_SECONDS / 100)
 
     @property
@@ -149,7 +146,7 @@ class HostSupply:
         self._log.hangs(self._inventory.devices)
         if not self._looked:
             # Devices that a former source of this resource has left are free for others.
-            self._context.keeper.set_devices(self._resource, ())
+            self._context.node_state.set_devices(self._resource, ())
 
     def _take(self, change: InventoryChange) -> None:
         before, self._inventory = self._inventory, change.inventory
@@ -161,7 +158,7 @@ class HostSupply:
             del self._gone[next(iter(self._gone))]
         first, self._looked = not self._looked, True
         if first or change.changed:
-            # The first look in any case: a former source of this resource may have left devices.
+            # The first scan in any case: a former source of this resource may have left devices.
             self._put(change.inventory.devices)
 
     def _find(self, device_id: DeviceId) -> Device | None:

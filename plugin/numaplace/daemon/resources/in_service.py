@@ -34,17 +34,14 @@ class ResourcesInService:
 
     @property
     def names(self) -> frozenset[ResourceName]:
-        """The resources that are served."""
         return frozenset(self._running)
 
     @property
     def registered(self) -> Mapping[ResourceName, bool]:
-        """Whether the kubelet has accepted each resource."""
         return {name: one.registered for name, one in self._running.items()}
 
     @property
     def topologies(self) -> Mapping[ResourceName, PublishedTopology]:
-        """What is published of each resource."""
         return {name: one.service.topology for name, one in self._running.items()}
 
     def prepare(self, sources: Mapping[ResourceName, Source], settings: Settings) -> Prepared:
@@ -68,14 +65,14 @@ class ResourcesInService:
         return made
 
     async def change(self, prepared: Prepared, settings: Settings) -> bool:
-        """Start what is prepared, in place of what has the same name; stop what has no settings any more.
+        """Start what is prepared, in place of what has the same name; stop what no longer has settings.
 
         Return whether resources have gone.
         """
         gone = [name for name in self._running if name not in settings]
         await self._stop([*gone, *(name for name in prepared if name in self._running)])
         for name in gone:
-            self._context.keeper.set_devices(name, None)
+            self._context.node_state.set_devices(name, None)
             self._context.metrics.forget(name)
         for name, kept in self._running.items():
             kept.service.reload(settings[name])
@@ -85,7 +82,6 @@ class ResourcesInService:
         return bool(gone)
 
     async def stop(self) -> None:
-        """Stop them all."""
         await self._stop(list(self._running))
 
     async def _stop(self, names: list[ResourceName]) -> None:

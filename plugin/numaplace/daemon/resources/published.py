@@ -15,7 +15,7 @@ from numaplace.steering.published_topology import is_reported, published_nodes
 
 
 class PublishedTopology:
-    """Of one resource. The daemon knows its devices with their NUMA nodes; only what is published differs."""
+    """The daemon knows all devices with their NUMA nodes; only what is published differs."""
 
     def __init__(self, resource: ResourceName, *, clock: Callable[[], float]) -> None:
         self._resource = resource
@@ -26,11 +26,9 @@ class PublishedTopology:
         """The devices with the NUMA nodes that they have, published or not."""
 
     def devices(self) -> DeviceList:
-        """Return what ListAndWatch publishes now."""
         return self.board.current
 
     def replace(self, devices: tuple[Device, ...]) -> None:
-        """Publish these devices, all with their topology."""
         self.real_devices = devices
         self.publish(0, in_use=frozenset())
 
@@ -51,7 +49,6 @@ class PublishedTopology:
         return self.board.current is not before
 
     async def delivered(self, timeout_seconds: float) -> bool:
-        """Return once the kubelet has been sent the list; False if the time is up before."""
         return await self.board.delivered(timeout_seconds)
 
     def shown_by(self, allocatable: Allocatable) -> bool:
@@ -59,7 +56,6 @@ class PublishedTopology:
         return not self.board.followed or is_reported(self._resource, self.board.current.devices, allocatable)
 
     def withheld_per_node(self) -> Mapping[int, int]:
-        """Return how many devices of each NUMA node are published without topology now."""
         return Counter(node for nodes in self.hidden.now.values() for node in nodes)
 
 

@@ -22,7 +22,7 @@ from numaplace.model.device import Device
 from numaplace.model.names import ResourceName
 
 TURN_SECONDS = 5.0
-"""How long a first look waits for those before it: a driver that hangs holds up its own resource only."""
+"""How long a first scan waits for those before it: a driver that hangs holds up its own resource only."""
 
 _PREFERRED = "GetPreferredAllocation"
 _SOCKET_TOKEN = re.compile(r"-[0-9a-f]+\.sock")
@@ -31,8 +31,8 @@ _SOCKET_TOKEN = re.compile(r"-[0-9a-f]+\.sock")
 class RunningResource:
     """Runs from ``start`` to ``stop``. ``on_accepted`` is called after each accepted registration.
 
-    ``after`` are the resources before this one in the configuration. They look at the host first: a device
-    that two resources select belongs to the first one.
+    ``after`` are the resources before this one in the configuration. They scan the host first: a device that
+    two resources select belongs to the first one.
     ``InputError`` when the kubelet's directory leaves no room for a socket name.
     """
 
@@ -53,19 +53,17 @@ class RunningResource:
         self._on_accepted = on_accepted
         self._metrics = metrics
         self._log = log
-        self._refused = TroubleLog(log, "registration failed, will retry", clock=time.monotonic)
+        self._refused = TroubleLog(log, "registration failed; will retry", clock=time.monotonic)
         self._registrar = Registrar(service, watch, on_registered=self._registered, on_error=self._caught)
         self._looked = asyncio.Event()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     @property
     def service(self) -> ResourceService:
-        """What is served."""
         return self._service
 
     @property
     def supply(self) -> Supply:
-        """Where its devices come from."""
         return self._supply
 
     @property
@@ -74,7 +72,6 @@ class RunningResource:
         return self._registrar.registered
 
     def start(self) -> None:
-        """Look at the host, then register, and keep doing both."""
         self._tasks = (
             self._supervised("rescan", self._look),
             self._supervised("registration", self._register),
@@ -122,11 +119,10 @@ class RunningResource:
             self._log.info("registered", resource=resource, endpoint=detail)
             self._on_accepted()
         else:
-            # The same failure again, but for the socket's name, is no news.
+            # The same failure again, but for the socket's name, is not logged.
             self._refused.happened(_SOCKET_TOKEN.sub("", detail), resource=resource, reason=detail)
 
     def _caught(self, rpc: str, error: Exception) -> None:
-        """Count and log what the RPC edge has caught."""
         self._log.error("rpc failed", exc=None if isinstance(error, PeerError) else error,
                         resource=self._service.resource, rpc=rpc, reason=str(error))  # fmt: skip
         if rpc == _PREFERRED:

@@ -1,4 +1,4 @@
-"""What the log and the metrics say about the looks at the host: each thing once."""
+"""What the log and the metrics say about scans of the host: each thing once."""
 
 from __future__ import annotations
 
@@ -31,17 +31,14 @@ class ScanLog:
         self._logged: frozenset[LeftOut | str] = frozenset()
 
     def crashed(self, exc: Exception) -> None:
-        """Note a failure of ours."""
         self._crash.happened(repr(exc), exc=exc, resource=self._resource)
 
     def hangs(self, devices: Collection[Device]) -> None:
-        """Note a look that takes too long; the devices are as before."""
         self._hang.happened(resource=self._resource, advice="a driver or file system does not answer")
         self._metrics.set_scan(self._resource, left_out=len(self._logged), matched_nothing=False, failed=True)
         self._set_devices(devices)
 
     def looked(self, look: Look) -> None:
-        """Note a look that has ended."""
         self._hang.ended(resource=self._resource)
         self._crash.ended()
         if look.trouble:

@@ -26,7 +26,7 @@ class ResourceService:
         self.resource = resource
         self.topology = PublishedTopology(resource, clock=context.clock)
         self._supply = supply
-        self._keeper = context.keeper
+        self._node_state = context.node_state
         self._decider = context.decider
         self._steering = context.steering
         self._clock = context.clock
@@ -35,12 +35,10 @@ class ResourceService:
 
     @property
     def settings(self) -> DecisionSettings:
-        """What decisions follow now."""
         return self._settings
 
     @property
     def options(self) -> pb.DevicePluginOptions:
-        """The supply's options; which devices are preferred is decided here."""
         options = pb.DevicePluginOptions()
         options.CopyFrom(self._supply.options)
         options.get_preferred_allocation_available = True
@@ -48,36 +46,32 @@ class ResourceService:
 
     @property
     def board(self) -> DeviceListBroadcaster:
-        """What ListAndWatch publishes."""
         return self.topology.board
 
     def reload(self, settings: ResourceSettings) -> None:
-        """Go on with other settings."""
         self._settings = settings.decision
         self._supply.reload(settings)
 
     def put(self, devices: tuple[Device, ...]) -> None:
-        """Take the supply's devices as they are now."""
         self._index = index_devices(devices)
-        self._keeper.set_devices(self.resource, devices)
+        self._node_state.set_devices(self.resource, devices)
         self.topology.replace(devices)
         self._steering.reset()
 
     @contextmanager
     def following(self) -> Iterator[StreamCursor]:
-        """Count a ListAndWatch stream as open; without one, the kubelet may be another one next time."""
+        """Count a ListAndWatch stream as open; after the last one, the next kubelet may be another one."""
         try:
             with self.board.following() as follower:
                 yield follower
         finally:
             if not self.board.followed:
-                self._keeper.kubelet_lost()
+                self._node_state.kubelet_lost()
                 self._steering.kubelet_lost()
 
     async def preferred(
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
     ) -> Sequence[DeviceId]:
-        """Answer GetPreferredAllocation."""
         self._steering.active()
         asked_at_seconds = self._clock()
         hidden = self.topology.hidden
@@ -93,13 +87,12 @@ class ResourceService:
     async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
         """Answer Allocate with what the supply gives; note the grant.
 
-        Before the answer leaves, the list for the next admission has.
+        The list for the next admission leaves before the answer.
         """
         reply = await self._supply.allocate(ids)
-        since_seconds = self._keeper.granted(self.resource, ids)
+        since_seconds = self._node_state.granted(self.resource, ids)
         await self._steering.deliver_next(self.resource, ids, since_seconds=since_seconds)
         return reply
 
     async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
-        """Answer PreStartContainer."""
         return await self._supply.pre_start(ids)

@@ -13,7 +13,6 @@ from numaplace.errors import InputError
 
 
 def roots_of(host: HostConfig) -> HostRoots:
-    """Return the roots that device sources read below."""
     return HostRoots(sysfs=host.sysfs, devfs=host.devfs, procfs=host.procfs)
 
 

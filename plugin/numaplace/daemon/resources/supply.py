@@ -23,24 +23,18 @@ class Supply(Protocol):
 
     @property
     def options(self) -> pb.DevicePluginOptions:
-        """What the kubelet is told of the supply, ``pre_start_required`` above all."""
-        ...
+        """What the supply asks of the kubelet, ``pre_start_required`` above all."""
 
     async def run(self, put: PutDevices) -> None:
         """Keep the devices up to date until cancelled; the first call says that they are known."""
-        ...
 
-    def reload(self, settings: ResourceSettings) -> None:
-        """Go on with other settings."""
-        ...
+    def reload(self, settings: ResourceSettings) -> None: ...
 
     async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
         """Return what one container gets with these devices; it reaches the kubelet with unknown fields.
 
-        Devices that have just gone are among those that are answered for. ``PeerError`` fails the pod.
+        Devices removed just before are answered for, too. ``PeerError`` fails the pod.
         """
-        ...
 
     async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
         """Prepare devices for a container that is about to start; ``PeerError`` fails it."""
-        ...

@@ -35,7 +35,7 @@ class Pages:
     runs in the server's thread. ``ready`` returns whether the daemon is ready, and what is missing.
     ``documents`` are pages by path, for clients on this machine or in this pod, for they may name pods and
     devices: each takes what it needs on the event loop, and returns what makes JSON values of it in the
-    server's thread. ``failed`` is told of exceptions of all these, in that thread.
+    server's thread. ``failed`` gets the exceptions of all these, in that thread.
     """
 
     refresh: Callable[[], None]
@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
         super().server_bind()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay quiet: a client that went away is no event."""
+        """Stay quiet: a client that disconnects is not logged."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         try:
             status, body, content_type = self._page(self.path.partition("?")[0])
-        except Exception as exc:  # noqa: BLE001 - the client is told, and so is the log
+        except Exception as exc:  # noqa: BLE001 - answered with an error, and logged
             self.pages.failed(exc)
             status, body, content_type = 500, b"failed; the log says why\n", _TEXT
         self.send_response(status)
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
             return None
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Stay quiet: a scrape is no event."""
+        """Stay quiet: a scrape is not logged."""
 
 
 def from_here(client: str, own: str) -> bool:

@@ -27,7 +27,6 @@ class JsonFormatter(logging.Formatter):
     """Renders a record as one JSON object: time (UTC, RFC 3339), level, event, and the event's own fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -47,11 +46,9 @@ class EventLog:
         self._logger = logger
 
     def info(self, event: str, **fields: object) -> None:
-        """Write an event that an operator may want to see."""
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: object) -> None:
-        """Write an event that an operator should look at."""
         self._write(logging.WARNING, event, fields)
 
     def error(self, event: str, *, exc: BaseException | None = None, **fields: object) -> None:
@@ -65,7 +62,7 @@ class EventLog:
 
 
 class ThreadedHandler(logging.Handler):
-    """Writes in a thread, never blocks: records beyond ``max_waiting`` are dropped, and their number told."""
+    """Writes in a thread, never blocks: records beyond ``max_waiting`` are dropped, and counted."""
 
     def __init__(self, stream: TextIO, *, max_waiting: int = MAX_WAITING_LINES) -> None:
         super().__init__()
@@ -77,7 +74,6 @@ class ThreadedHandler(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand the record over."""
         try:
             if self._dropped:
                 self._waiting.put_nowait(_dropped_record(self._dropped))
@@ -87,7 +83,6 @@ class ThreadedHandler(logging.Handler):
             self._dropped += 1
 
     def close(self) -> None:
-        """Write what is waiting, for a short time at most."""
         with suppress(queue.Full):
             self._waiting.put(None, timeout=FLUSH_SECONDS)
             self._thread.join(FLUSH_SECONDS)
@@ -95,7 +90,7 @@ class ThreadedHandler(logging.Handler):
 
     def _write_all(self) -> None:
         while (record := self._waiting.get()) is not None:
-            # Nobody is left to tell that the log cannot be written, or a record not rendered.
+            # A log that cannot be written, or a record that cannot be rendered, cannot be reported.
             with suppress(Exception):
                 self._stream.write(self.format(record) + "\n")
                 self._stream.flush()

@@ -1,4 +1,4 @@
-"""Logs a trouble once, and once its end."""
+"""Logs a problem once, and its end once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ class TroubleLog:
             self._log.error(self._event, exc=exc, **fields)
 
     def ended(self, **fields: object) -> None:
-        """Note that all is well."""
         if self._lasts and self._over:
             self._log.info(self._over, **fields)
         self._lasts = False

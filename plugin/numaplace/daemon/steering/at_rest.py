@@ -47,7 +47,6 @@ class AtRest:
         settings: Settings,
         coming: tuple[Pod, ...],
     ) -> AtRest:
-        """Return the present."""
         quiet, state = quiescence.quiet, context.state
         return cls(
             version=state.version,
@@ -62,7 +61,6 @@ class AtRest:
         )
 
     def decide(self, snapshot: Snapshot, context: SteeringContext) -> Decided:
-        """Return the decision, and count it."""
         started, choice = context.clock(), self.settings.choice
         unknown = why_unknown(
             snapshot, self.model, unlisted=self.unlisted, specs=context.specs, but=context.state.moving

@@ -24,5 +24,5 @@ def make_steering(
         breaker=breaker,
     )
     if cluster is not None:
-        cluster.tell(on_change=controller.pods_changed, on_refused=controller.pod_refused)
+        cluster.notify(on_change=controller.pods_changed, on_refused=controller.pod_refused)
     return controller

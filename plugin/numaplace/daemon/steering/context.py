@@ -20,47 +20,32 @@ from numaplace.state.snapshot import Snapshot
 class PublishedResource(Protocol):
     """A resource whose published topology can be shaped (``daemon.resources.service``)."""
 
-    def publish(self, withheld: int, *, in_use: frozenset[DeviceId]) -> bool:
-        """Publish with these NUMA nodes withheld; return whether the list is another one now."""
-        ...
+    def publish(self, withheld: int, *, in_use: frozenset[DeviceId]) -> bool: ...
 
-    async def delivered(self, timeout_seconds: float) -> bool:
-        """Return once all streams have sent the list; False if the time is up before."""
-        ...
+    async def delivered(self, timeout_seconds: float) -> bool: ...
 
-    def shown_by(self, allocatable: Allocatable) -> bool:
-        """Return whether the kubelet has the devices as they are published now."""
-        ...
+    def shown_by(self, allocatable: Allocatable) -> bool: ...
 
 
 class PodResourcesLists(Protocol):
     """What steering asks PodResources for (``kubelet.podresources.poller``); ``PeerError`` where it fails."""
 
-    def live(self, *, timeout_seconds: float) -> Awaitable[Observation]:
-        """Return an observation whose List was sent after this call."""
-        ...
+    def live(self, *, timeout_seconds: float) -> Awaitable[Observation]: ...
 
-    def live_allocatable(self, *, timeout_seconds: float) -> Awaitable[Allocatable]:
-        """Return the capacity as the kubelet has it now."""
-        ...
+    def live_allocatable(self, *, timeout_seconds: float) -> Awaitable[Allocatable]: ...
 
-    def follow_allocatable(self, *, on: bool) -> None:
-        """Keep the capacity as new as the Lists, or no more."""
-        ...
+    def follow_allocatable(self, *, on: bool) -> None: ...
 
 
 class Pods(Protocol):
     """What steering has of the API server (``daemon.cluster.part``)."""
 
     @property
-    def specs(self) -> Specs:
-        """The pods of the node."""
-        ...
+    def specs(self) -> Specs: ...
 
     @property
     def watching(self) -> bool:
         """Whether they are being watched, short breaks aside."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +62,19 @@ class SteeringContext:
 
     @property
     def state(self) -> NodeState:
-        """What is known of the node now."""
         return self.node.now
 
     @property
     def specs(self) -> Specs:
-        """The specs of the node's pods, as far as they are known."""
         return NO_SPECS if self.pods is None else self.pods.specs
 
     @property
     def allocatable(self) -> Allocatable:
-        """What pods can be given, by the last List."""
         seen = self.state.observation
         return Allocatable() if seen is None else seen.allocatable
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The state now; ``None`` before the first List."""
         return self.state.snapshot()
 
     def in_use(self, resource: ResourceName) -> frozenset[DeviceId]:

@@ -1,15 +1,15 @@
-"""Steering: which topology is withheld, when that is decided anew, and what happens on errors.
+"""Steering: which topology is withheld, when that is decided again, and what happens on errors.
 
 - **At Allocate** the set for the next admission is worked out and has left on ListAndWatch before the answer:
   the kubelet admits the next pod right after it. That takes a List sent since the kubelet's call.
 - **At rest**, when nothing has been under admission for a moment and a List shows it: pods without devices of
   ours have come, pods have gone, devices have turned unhealthy.
-- In between nothing new is withheld; everything is exposed if the set in force is not right any more.
+- In between nothing new is withheld; everything is exposed if the set in force is no longer right.
 
 Exposing everything is always right: it is what the kubelet has without steering. So that is the answer to
-every doubt: errors, time-outs, an unknown state, a kubelet that has just started, and a pod that the kubelet
-has refused while something was withheld (the circuit breaker). An Allocate is never failed, and delayed by
-``deadline_seconds`` at most.
+every uncertainty: errors, time-outs, an unknown state, a kubelet that has just started, and a pod that the
+kubelet has refused while something was withheld (the circuit breaker). An Allocate is never failed, and
+delayed by ``deadline_seconds`` at most.
 
 At the daemon's end nothing is sent: the kubelet takes all devices for unhealthy then. The next daemon begins
 with everything exposed.
@@ -71,16 +71,14 @@ class SteeringController:
         self._basis: InForce | None = None
 
     def reload(self, settings: Settings) -> None:
-        """Go on with other settings, and with everything exposed at first."""
         self._settings = settings
         self.reset()
 
     def wake(self) -> None:
-        """Look again: there is a new List, or a pod has changed."""
         self._wake.set()
 
     def pods_changed(self) -> None:
-        """Look again: the API server has announced a pod, which may be admitted at any moment."""
+        """Decide again: the API server has announced a pod, which may be admitted at any moment."""
         ended, basis = self._possible.pods_changed(), self._basis
         if basis is not None and basis.decision.withheld and (ended or self._possible.coming()):
             self._quiescence.expect()
@@ -89,7 +87,6 @@ class SteeringController:
         self._wake.set()
 
     def active(self) -> None:
-        """Note that a container is under admission."""
         self._quiescence.active()
 
     def lost_alignment(self, resource: ResourceName) -> bool:
@@ -105,25 +102,23 @@ class SteeringController:
         return True
 
     def reset(self) -> None:
-        """Expose everything and decide anew: devices, resources or settings have changed."""
+        """Expose everything and decide again: devices, resources or settings have changed."""
         self.publisher.devices_changed()
         self._expose(refused(Reason.STATE_UNKNOWN, Passing.CHANGED))
 
     def kubelet_lost(self) -> None:
-        """Expose everything: the kubelet follows a resource no more, or it is another one."""
         self._quiescence.active()
         self._suspension.kubelet_lost()
         self._probe.kubelet_lost()
         self._expose(refused(Reason.KUBELET_STARTED))
 
     def kubelet_returned(self) -> None:
-        """Note an accepted registration."""
         self._quiescence.active()
         self._suspension.kubelet_returned()
         self._wake.set()
 
     def pod_refused(self, pod: PodKey, resources: Collection[ResourceName]) -> None:
-        """Open the circuit breaker, if it may be our doing; ``resources`` are what the pod asks for."""
+        """Open the circuit breaker, if steering may be the cause; ``resources`` are what the pod requests."""
         backoff_seconds = self._settings.backoff_seconds
         if not self._settings.on or not self.publisher.lately_withheld(resources):
             return
@@ -148,11 +143,11 @@ class SteeringController:
         except NoSetError as error:
             self._failed(error.reason, str(error))
         except asyncio.CancelledError:
-            # The kubelet, or our server, has given up the call; perhaps half of a change had been sent.
+            # The kubelet, or our server, has given up the call; a change may have been sent in part.
             self._expose(refused(Reason.UNDER_ADMISSION))
             raise
         except TimeoutError:
-            self._failed(SteeringFailure.DEADLINE, f"no set within {settings.deadline_seconds} s")
+            self._failed(SteeringFailure.DEADLINE, f"no decision within {settings.deadline_seconds} s")
         except Exception as exc:  # noqa: BLE001 - an error would fail the pod
             self._failed(SteeringFailure.ERROR, repr(exc), exc)
         finally:
@@ -160,17 +155,14 @@ class SteeringController:
             self._wake.set()
 
     def without_steering(self, resource: ResourceName, ids: Collection[DeviceId]) -> WithoutSteering | None:
-        """Return where the kubelet would have placed a grant without steering, if that is elsewhere."""
         return self._next.without_steering((resource, frozenset(ids)))
 
     @property
     def kubelet_model(self) -> KubeletModel:
-        """What is known of the kubelet, whether steering is on or not."""
         return self._probe.model
 
     @property
     def status(self) -> SteeringStatus:
-        """What is in force."""
         return SteeringStatus(
             self._probe.known,
             self._decided.decision,
@@ -181,7 +173,6 @@ class SteeringController:
         )
 
     async def run(self) -> None:
-        """Decide at rest until cancelled."""
         self.start()
         try:
             while True:
@@ -193,11 +184,11 @@ class SteeringController:
             self._expose(refused(Reason.STATE_UNKNOWN, Passing.STOPPED))
 
     def start(self) -> None:
-        """Follow Allocates from now on: somebody looks at rest, too."""
+        """Follow Allocates from now on; ``look`` must be called at rest."""
         self._running = True
 
     async def look(self) -> None:
-        """Decide, if it is time. What can be known is asked for first: then all is of one moment."""
+        """Decide, if it is time. Inputs are read first, so that all are of one moment."""
         await self._probe.ask()
         if self._settings.on and self._suspension.off(self._settings) is None:
             await self._quiescence.ask_for_list()
@@ -240,7 +231,7 @@ class SteeringController:
         if not ready:
             return
         try:
-            # Logged at rest only: what a grant leads to is over in a moment.
+            # Logged at rest only: after a grant it changes again within moments.
             context.report.in_force(decided.decision)
             await self._put(decided, model, requests, freed_too=seen.proved)
         except NoSetError as error:
@@ -272,14 +263,12 @@ class SteeringController:
         self._context.report.worked()
 
     def _is_invalid(self, basis: InForce, requests: RequestsInForce) -> bool:
-        """Return whether a pod is about to come that the set is not right for."""
         withheld = basis.decision.withheld
         return bool(withheld) and invalidates(
             self._possible.coming(), basis.model, basis.state, requests=requests.requests, withheld=withheld
         )
 
     def _expose(self, decided: Decided, *, log: bool = True) -> None:
-        """Withhold nothing, from now on and whatever is being changed."""
         self._decided, self._basis, self._seen = decided, None, None
         self.publisher.expose_all()
         if log:
@@ -291,7 +280,6 @@ class SteeringController:
         self._expose(refused(Reason.FAILED, what))
 
     def _due_seconds(self) -> Iterator[float | None]:
-        """Yield when to look again though nothing has happened."""
         yield self._probe.due_seconds
         settings, now = self._settings, self._context.clock()
         if settings.on:

@@ -1,4 +1,4 @@
-"""What steering did to grants: where the kubelet by itself would have placed the container."""
+"""What steering changed: where the kubelet alone would have placed the container."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numaplace.prediction.request import Request
 from numaplace.prediction.state import SteeringState
 from numaplace.steering.decision import SteeringDecision, WithoutSteering
 
-MAX_REMEMBERED = 512
+MAX_GRANTS = 512
 
 Granted = tuple[ResourceName, frozenset[DeviceId]]
 
@@ -34,20 +34,17 @@ class SteeredGrants:
         self._found: OrderedDict[Granted, WithoutSteering | None] = OrderedDict()
 
     def granted_anew(self, granted: Granted) -> None:
-        """Drop an earlier grant of these devices."""
         self._found.pop(granted, None)
 
     def note(self, granted: Granted, *, mask: int, basis: InForce) -> WithoutSteering | None:
-        """Remember a grant on the NUMA nodes of ``mask``; return ``without_steering`` of it."""
         found = without_steering(granted[0], len(granted[1]), mask=mask, basis=basis)
         self._found[granted] = found
         self._found.move_to_end(granted)
-        if len(self._found) > MAX_REMEMBERED:
+        if len(self._found) > MAX_GRANTS:
             self._found.popitem(last=False)
         return found
 
     def without_steering(self, granted: Granted) -> WithoutSteering | None:
-        """Return where the kubelet would have placed it without steering, if that is elsewhere."""
         return self._found.get(granted)
 
 
@@ -56,8 +53,8 @@ def without_steering(
 ) -> WithoutSteering | None:
     """Return where the grant would be without steering, if that is on other NUMA nodes.
 
-    That is the prediction for the known request that asks for as many, and was predicted to be there; with
-    none known, for a pod which asks for nothing else.
+    That is the prediction for the known request of as many that was predicted to be there; with none
+    known, for a pod that requests nothing else.
     """
     known = [
         forecast

@@ -25,7 +25,7 @@ LOOKUP_SECONDS = 30.0
 """Files that hang, and a node's CPUs, count as not known after this time."""
 
 CONFIGZ_SECONDS = 10.0
-NOT_ASKED = KnownKubelet(problem="it has not been asked for yet")
+NOT_ASKED = KnownKubelet(problem="it has not been read yet")
 
 _REFUSED = ("401", "403")
 
@@ -35,19 +35,15 @@ _Basis = tuple[int, frozenset[int], tuple[MemoryBlock, ...], frozenset[ResourceN
 class KubeletSource(Protocol):
     """Where a kubelet's configuration is found."""
 
-    async def find(self) -> KnownKubelet:
-        """Look it up."""
-        ...
+    async def find(self) -> KnownKubelet: ...
 
     def model(
         self, known: KnownKubelet, allocatable: Allocatable, steerable: frozenset[ResourceName]
-    ) -> KubeletModel:
-        """Return the kubelet for steering."""
-        ...
+    ) -> KubeletModel: ...
 
 
 class KubeletProbe:
-    """Asks for the configuration, and keeps it until another kubelet may have started."""
+    """Reads the configuration, and keeps it until another kubelet may have started."""
 
     def __init__(self, source: KubeletSource, context: SteeringContext) -> None:
         self._source = source
@@ -60,14 +56,12 @@ class KubeletProbe:
         self.known = NOT_ASKED
 
     def kubelet_lost(self) -> None:
-        """Ask again: another kubelet may have started."""
         self._asked_at = None
         self._generation += 1
         self.known = NOT_ASKED
 
     @property
     def due_seconds(self) -> float | None:
-        """When the configuration has to be asked for; ``None`` when it is known for good."""
         if self._asked_at is None:
             return self._context.clock()
         if self.known.settings is not None:
@@ -81,7 +75,7 @@ class KubeletProbe:
         )
 
     async def ask(self) -> None:
-        """Ask for the configuration, if it is time. An exception is reported; nothing is known then."""
+        """Read the configuration, if it is time. An exception is reported; nothing is known then."""
         due = self.due_seconds
         if due is None or due > self._context.clock():
             return
@@ -92,7 +86,7 @@ class KubeletProbe:
                 known, failures = await self._source.find(), 0
             self._context.report.looked_up()
         except Exception as exc:  # noqa: BLE001 - whatever it is, nothing is withheld until it is known
-            known, failures = KnownKubelet(problem=f"the look at it failed: {exc!r}"), self._failures + 1
+            known, failures = KnownKubelet(problem=f"it could not be read: {exc!r}"), self._failures + 1
             self._context.report.lookup_failed(exc)
         if generation == self._generation:
             self.known, self._failures = known, failures
@@ -122,7 +116,6 @@ class KubeletOfNode:
         self._cpus: CpuTopology | None = None
 
     async def find(self) -> KnownKubelet:
-        """Look at the configuration and the CPUs; a kubelet does so when it starts."""
         host = self._config.host
         self._cpus = await in_thread(
             partial(read_cpu_topology, host.sysfs, procfs=host.procfs), name="CPU topology"
@@ -132,7 +125,6 @@ class KubeletOfNode:
     def model(
         self, known: KnownKubelet, allocatable: Allocatable, steerable: frozenset[ResourceName]
     ) -> KubeletModel:
-        """Return the kubelet for steering."""
         return steering_node(
             known,
             allocatable=allocatable,
@@ -146,7 +138,7 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
     """Return what ``kubelet.configFile`` says, or else the node's configz.
 
     A kubelet reads its configuration when it starts: ask again after each restart. A file that was changed
-    since then says nothing of the running one.
+    since then does not apply to the running one.
     """
     problem = "kubelet.configFile is not set"
     if config.kubelet.config_file is not None:
@@ -169,7 +161,7 @@ async def find_kubelet(config: Config, cluster: ClusterPart | None) -> KnownKube
     except PeerError as error:
         return KnownKubelet(problem=f"{problem}; {_unanswered(error)}", passing=error.code not in _REFUSED)
     except TimeoutError:
-        what = f"the node's configz did not come within {CONFIGZ_SECONDS:.0f} s"
+        what = f"no answer from the node's configz within {CONFIGZ_SECONDS:.0f} s"
         return KnownKubelet(problem=f"{problem}; {what}", passing=True)
     return KnownKubelet(settings_of(document), f"configz of node {cluster.node_name}")
 

@@ -67,11 +67,9 @@ class NextAdmission:
         self._steered = SteeredGrants()
 
     def granted_anew(self, granted: Granted) -> None:
-        """Drop what was noted of an earlier grant of these devices."""
         self._steered.granted_anew(granted)
 
     def without_steering(self, granted: Granted) -> WithoutSteering | None:
-        """Return where the kubelet would have placed a grant without steering, if that is elsewhere."""
         return self._steered.without_steering(granted)
 
     async def decide(
@@ -120,7 +118,7 @@ class NextAdmission:
         """Compare with the kubelet alone, while the next set is being delivered: that goes first."""
         found = possible_holdings_of(snapshot, grant)
         if len(found[0].held) > 1:
-            # The Topology Manager looked at the container before its first resource was granted.
+            # The Topology Manager decided on the container before its first resource was granted.
             basis = self._container_basis
         self._container_basis = basis
         if basis is None or grant.resource not in basis.decision.withheld:

@@ -1,4 +1,4 @@
-"""The page ``/steering``: what is withheld now, why nothing more is, and what the kubelet is known to do."""
+"""The page ``/steering``: what is withheld now, why nothing more is, and what is known about the kubelet."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from numaplace.steering.text import forecast_text, refusal_clause
 
 @dataclass(frozen=True, slots=True)
 class SteeringView:
-    """What the page shows: values, so that it can be written while the daemon goes on.
+    """What the page shows: values, so that it can be rendered while the daemon runs.
 
-    ``hidden`` are the devices whose topology the kubelet is not told now.
+    ``hidden`` are the devices whose topology is withheld from the kubelet now.
     """
 
     mode: SteeringMode
@@ -42,19 +42,14 @@ class Served(Protocol):
     """A resource in service (``daemon.resources.service``)."""
 
     @property
-    def real_devices(self) -> tuple[Device, ...]:
-        """The devices with the NUMA nodes that they have."""
-        ...
+    def real_devices(self) -> tuple[Device, ...]: ...
 
-    def devices(self) -> DeviceList:
-        """Return what ListAndWatch publishes now."""
-        ...
+    def devices(self) -> DeviceList: ...
 
 
 def steering_view(
     mode: SteeringMode, status: SteeringStatus | None, services: Mapping[ResourceName, Served]
 ) -> SteeringView:
-    """Return what the page shows now."""
     found = {name: hidden_nodes(one.real_devices, one.devices().devices) for name, one in services.items()}
     return SteeringView(mode, status, {name: hidden for name, hidden in found.items() if hidden})
 

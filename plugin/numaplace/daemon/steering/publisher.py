@@ -1,8 +1,8 @@
-"""What is withheld now, over all resources, and when the kubelet has taken in that it changes.
+"""What is withheld now, over all resources, and when the kubelet uses a changed list.
 
 What ListAndWatch has written is not yet what the kubelet uses: it handles the lists of a resource one by one,
 and ends each with a checkpoint on disk, under the mutex that Allocate and the next admission need too (device
-manager, ``genericDeviceUpdateCallback``). One list is handled by the time that the next pod is looked at.
+manager, ``genericDeviceUpdateCallback``). One list is handled by the time that the next pod is admitted.
 With several sent in a short time the kubelet was seen to be some lists behind. So after the second one its
 GetAllocatableResources is asked, which shows the topology of the devices as it has it.
 """
@@ -40,17 +40,16 @@ class Publisher:
         self._publish(NOTHING_WITHHELD)
 
     def devices_changed(self) -> None:
-        """Note that a resource has just sent a list of its own, with other devices."""
         self._sent_at = (*self._recent(), self._clock())
 
     async def change(self, following: Withheld, *, freed_too: bool = True) -> bool:
-        """Go over to another set; False if the kubelet has not taken in a list in time.
+        """Change to another set; False if the kubelet has not taken over a list in time.
 
         Not ``freed_too``: devices that have become free since the last list show their topology still, for a
         container that has been given their NUMA node may be about to get them.
 
         If several resources change, what becomes exposed goes first; the rest follows when the kubelet has
-        taken that in. One list changes all of one resource at once.
+        taken that over. One list changes all of one resource at once.
         """
         self._changes += 1
         mine = self._changes
@@ -70,7 +69,6 @@ class Publisher:
         return await self._arrived(ask_anyway=False) or mine != self._changes
 
     def lately_withheld(self, resources: Collection[ResourceName]) -> bool:
-        """Return whether topology of one of the resources is withheld, or was a moment ago."""
         since = self._clock() - self._times.blame_seconds
         return any(one in self.withheld or self._ended.get(one, since) > since for one in resources)
 

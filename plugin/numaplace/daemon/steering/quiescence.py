@@ -11,7 +11,7 @@ from numaplace.errors import PeerError
 
 
 class Quiescence:
-    """After a burst two Lists are asked for; then the poller's own are enough."""
+    """After a burst two Lists are requested; then the poller's own are enough."""
 
     def __init__(self, context: SteeringContext) -> None:
         self._context = context
@@ -21,17 +21,15 @@ class Quiescence:
         self._expected_at: float | None = None
 
     def expect(self) -> None:
-        """Note that a pod is on its way that will not ask us, or not at first: List shows it soon."""
+        """Note that a pod is coming for which the kubelet may not call us first: List shows it soon."""
         if self._expected_at is None:
             self._expected_at = self._clock() + self._times.expected_seconds
 
     def active(self) -> None:
-        """Note that a container is under admission."""
         self._active_at = self._clock()
 
     @property
     def busy(self) -> bool:
-        """Whether a container was under admission a moment ago."""
         return self._clock() - self._active_at < self._times.quiet_seconds
 
     @property
@@ -46,12 +44,11 @@ class Quiescence:
 
     @property
     def proved(self) -> bool:
-        """Whether no pod that may ask for devices is left under admission, by a slow plugin of a vendor."""
+        """Whether no pod that may request devices can be under admission, even with a slow vendor plugin."""
         return self.quiet and self._open_until() is None
 
     @property
     def list_due_seconds(self) -> float | None:
-        """When a List is needed that the poller would not ask for by itself so soon."""
         seen = self._context.state.observation
         if self._expected_at is not None:
             return max(self._expected_at, self._not_before)
@@ -62,7 +59,6 @@ class Quiescence:
         return max(due, self._not_before)
 
     async def ask_for_list(self) -> None:
-        """Ask for a List, if it is time; what it shows comes by way of the node's state."""
         due = self.list_due_seconds
         if due is None or due > self._clock():
             return
@@ -73,7 +69,6 @@ class Quiescence:
             self._not_before = self._clock() + self._times.between_lists_seconds
 
     async def wait(self, wake: asyncio.Event, times: Iterable[float | None]) -> None:
-        """Wait until something has happened, or the earliest of these times has come."""
         due = [one for one in times if one is not None]
         seconds = max(min(due) - self._clock(), self._times.least_pause_seconds) if due else None
         with suppress(TimeoutError):

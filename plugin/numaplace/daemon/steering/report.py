@@ -56,11 +56,9 @@ class SteeringReport:
         self._no_lookup = TroubleLog(log, NOT_LOOKED_UP, clock=time.monotonic)
 
     def computed(self, decision: SteeringDecision, *, duration_seconds: float) -> None:
-        """Count a decision that was worked out."""
         self._metrics.count_decision(decision, duration_seconds=duration_seconds)
 
     def in_force(self, decision: SteeringDecision) -> None:
-        """Log the reasons why nothing is withheld, when they are others than before."""
         lasting = [one for one in decision.refusals if one.reason not in COME_AND_GO]
         reasons = frozenset(one.reason for one in lasting)
         passing = any(one.reason in _OF_A_MOMENT and one.what in _PASSING for one in lasting)
@@ -72,7 +70,6 @@ class SteeringReport:
         self._log.info("steering", withheld=named, why=[refusal_text(one) for one in lasting])
 
     def list_sent(self, resource: ResourceName) -> None:
-        """Count a device list."""
         self._metrics.count_list(resource)
 
     def grant(
@@ -84,7 +81,6 @@ class SteeringReport:
         otherwise: WithoutSteering | None,
         strategy: Strategy,
     ) -> None:
-        """Report devices on the NUMA nodes of ``mask``; ``otherwise``: where the kubelet would have them."""
         effect = SteeredEffect.SAME if otherwise is None else SteeredEffect.CHANGED
         self._metrics.count_grant(resource, effect)
         if otherwise is not None:
@@ -103,20 +99,16 @@ class SteeringReport:
         self._failure.happened(reason, exc=exc, reason=what)
 
     def lookup_failed(self, exc: Exception) -> None:
-        """Report an exception while the kubelet's configuration was looked up."""
         self._metrics.count_failure(SteeringFailure.ERROR)
         self._no_lookup.happened(repr(exc), exc=exc)
 
     def looked_up(self) -> None:
-        """Note that the kubelet's configuration was looked up without an exception."""
         self._no_lookup.ended()
 
     def worked(self) -> None:
-        """Log, after a failure, that a set was worked out and delivered."""
         self._failure.ended(after=self._failure.key)
 
     def tripped(self, pod: PodKey, decision: SteeringDecision, *, backoff_seconds: float) -> None:
-        """Report that the circuit breaker has opened."""
         self._metrics.count_trip()
         self._log.warning(
             "a pod was refused while topology was withheld; all is published",

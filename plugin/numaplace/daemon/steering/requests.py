@@ -1,4 +1,4 @@
-"""The requests that may arrive, and the pods that are about to."""
+"""The requests that may arrive, and the pods that are about to be admitted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PossibleRequests:
     def update(self, model: KubeletModel, settings: Settings) -> RequestsInForce:
         """Learn from the pods of the moment; return the requests that may arrive.
 
-        Those of pods seen or bound to the node count only where a mistake is made good: under
+        Those of pods seen or bound to the node count only where a mistake can be corrected: under
         ``best-effort``, which refuses nothing, and while the API server reports pods that were refused.
         """
         found = self._in_force(model, settings)
@@ -42,7 +42,6 @@ class PossibleRequests:
         return found
 
     def off(self) -> None:
-        """Note that nothing is decided: no requests are needed."""
         self._context.lists.follow_allocatable(on=False)
 
     def _in_force(self, model: KubeletModel, settings: Settings) -> RequestsInForce:
@@ -74,5 +73,5 @@ class PossibleRequests:
         named = {name for request in requests.requests for name in request.total if not is_compute(name)}
         if not requests.certain:
             named.update(block.resource for block in self._context.allocatable.devices)
-        # What is named and not there yet is another plugin's that registers later.
+        # A resource that is named but unknown is another plugin's that registers later.
         return named - model.steerable

@@ -11,7 +11,7 @@ from numaplace.steering.search import Headroom
 
 LEAST_STALE_SECONDS = 30.0
 STALE_POLLS = 3
-"""As many Lists in a row may fail before nothing is withheld any more."""
+"""As many Lists in a row may fail before nothing is withheld."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,6 @@ class Settings:
 
     @classmethod
     def of(cls, config: Config) -> Settings:
-        """Return the settings of a configuration."""
         steering = config.steering
         return cls(
             on=steering.mode is not SteeringMode.OFF,

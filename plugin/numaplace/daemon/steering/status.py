@@ -1,4 +1,4 @@
-"""What steering does now, as others ask for it."""
+"""What steering does now."""
 
 from __future__ import annotations
 

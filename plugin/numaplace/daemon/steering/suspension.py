@@ -26,16 +26,12 @@ from numaplace.steering.triggers import NOT_KNOWN, Decided, refused
 
 
 class WrittenDown(Protocol):
-    """The devices in use that the kubelet has written down (``kubelet.checkpoint``)."""
+    """The devices in use according to the kubelet's checkpoint (``kubelet.checkpoint``)."""
 
     @property
-    def devices(self) -> IdsByResource | None:
-        """What was read last; ``None`` where it cannot be read."""
-        ...
+    def devices(self) -> IdsByResource | None: ...
 
-    async def refresh(self) -> bool:
-        """Read it if it has changed; return whether it has."""
-        ...
+    async def refresh(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -51,17 +47,15 @@ class BreakerBox:
     pod: str = ""
 
     def trip(self, pod: PodKey, *, until_seconds: float) -> None:
-        """Open it."""
         self.trips, self.open_until_seconds, self.pod = self.trips + 1, until_seconds, "/".join(pod)
 
     def left_seconds(self, now_seconds: float) -> float | None:
-        """Return for how long it stays open; ``None`` when it is closed."""
         left = (self.open_until_seconds or now_seconds) - now_seconds
         return left if left > 0 else None
 
 
 class Suspension:
-    """Holds from the beginning: the daemon may have been started together with the kubelet."""
+    """Suspended at first: the daemon may have been started together with the kubelet."""
 
     def __init__(
         self,
@@ -82,38 +76,32 @@ class Suspension:
         self._missing: tuple[ResourceName, ...] = ()
 
     def kubelet_lost(self) -> None:
-        """Note that the kubelet follows a resource no more, or is another one."""
         if self._restarted_at is None:
             self._in_use_before = {name: self._context.in_use(name) for name in self._context.resources()}
         self._restarted_at, self._missing = self._context.clock(), ()
 
     def kubelet_returned(self) -> None:
-        """Note an accepted registration."""
         if self._restarted_at is not None:
             self._restarted_at = self._context.clock()
 
     def trip(self, pod: PodKey, *, backoff_seconds: float) -> Decided:
-        """Open the circuit breaker; return the decision to withhold nothing."""
         self._breaker.trip(pod, until_seconds=self._context.clock() + backoff_seconds)
         return refused(Reason.HELD_OFF, self._breaker.pod)
 
     @property
     def breaker_left_seconds(self) -> float | None:
-        """How long the circuit breaker stays open; ``None`` when it is closed."""
         return self._breaker.left_seconds(self._context.clock())
 
     @property
     def trips(self) -> int:
-        """How often it has opened."""
         return self._breaker.trips
 
     async def read(self) -> None:
-        """Have the kubelet's checkpoint read, if it has written another one."""
         if await self._checkpoint.refresh():
             self._context.node.written(self._checkpoint.devices)
 
     def update(self, settings: Settings) -> Decided | None:
-        """Let go of the hold after a kubelet's start, if it is over; return ``why``."""
+        """End the suspension after a kubelet's start, if it is over; return ``why``."""
         off = self.off(settings)
         if off is not None:
             return off
@@ -125,11 +113,9 @@ class Suspension:
         return self._for_now(settings)
 
     def why(self, settings: Settings) -> Decided | None:
-        """Return the decision to withhold nothing, if there is a reason."""
         return self.off(settings) or self._for_now(settings)
 
     def off(self, settings: Settings) -> Decided | None:
-        """Return the decision to withhold nothing on a node like this, whatever its pods hold, if so."""
         if self._probe.known == NOT_ASKED:
             # Another kubelet has started while the one before it was asked: that says nothing of this node.
             return refused(Reason.KUBELET_STARTED)
@@ -154,16 +140,15 @@ class Suspension:
         if self._breaker.left_seconds(now) is not None:
             return refused(Reason.HELD_OFF, self._breaker.pod)
         if seen is not None and now - seen.taken_at_seconds > settings.stale_seconds:
-            return refused(Reason.STATE_UNKNOWN, "PodResources does not answer any more")
+            return refused(Reason.STATE_UNKNOWN, "PodResources no longer answers")
         if self._restarted_at is None:
             return None
         names = ", ".join(self._missing)
         return refused(
-            Reason.KUBELET_STARTED, f"it does not list all pods yet that hold {names}" if names else ""
+            Reason.KUBELET_STARTED, f"List does not show all pods yet that hold {names}" if names else ""
         )
 
     def times(self, settings: Settings) -> Iterator[float]:
-        """Yield when a reason comes or goes by itself."""
         seen = self._context.state.observation
         if seen is not None:
             yield seen.taken_at_seconds + settings.stale_seconds

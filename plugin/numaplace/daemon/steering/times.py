@@ -11,7 +11,7 @@ from numaplace.state.stability import QUIET_SECONDS
 class Times:
     """Tests shorten them.
 
-    Admissions: nothing is under admission ``quiet_seconds`` after the last call. A List is asked for
+    Admissions: nothing is under admission ``quiet_seconds`` after the last call. A List is requested
     ``after_activity_seconds`` after an Allocate (the container has its CPUs and memory by then),
     ``expected_seconds`` after the API server has announced a pod (it is admitted within milliseconds), not
     twice within ``between_lists_seconds``, and again ``list_retry_seconds`` after a failure.
@@ -23,7 +23,7 @@ class Times:
     refusal that the API server reports.
 
     The kubelet: after a start, its checkpoint is waited for until ``restart_seconds``: devices of a pod that
-    was deleted while the kubelet was away never come into use again. Its configuration is looked up again
+    was deleted while the kubelet was down are never in use again. Its configuration is looked up again
     ``lookup_first_seconds`` after an exception, doubled each time; ``lookup_retry_seconds`` after no answer;
     ``lookup_refused_seconds`` after a refusal: rights may be given later, and an API server that has just
     started refuses what it will allow.

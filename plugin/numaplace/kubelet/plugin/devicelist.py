@@ -1,4 +1,4 @@
-"""The devices of a resource as ListAndWatch publishes them, and a board that any number of streams reads."""
+"""The devices of a resource as ListAndWatch publishes them, and a broadcaster for any number of streams."""
 
 from __future__ import annotations
 
@@ -45,12 +45,10 @@ class DeviceListBroadcaster:
 
     @property
     def current(self) -> DeviceList:
-        """The list as it is now."""
         return self._current
 
     @property
     def followed(self) -> bool:
-        """Whether any stream is open."""
         return bool(self._followers)
 
     def publish(self, devices: DeviceList) -> None:
@@ -61,12 +59,10 @@ class DeviceListBroadcaster:
         self._changed.notify()
 
     async def wait_change(self, version: int) -> DeviceList:
-        """Return the current list as soon as its version is not the given one."""
         return await self._changed.until(lambda: self._current if self._current.version != version else None)
 
     @contextmanager
     def following(self) -> Iterator[StreamCursor]:
-        """Count a stream as open while the context is; ``written`` says what it has sent."""
         follower = StreamCursor()
         self._followers.add(follower)
         try:
@@ -76,7 +72,6 @@ class DeviceListBroadcaster:
             self._written.notify()
 
     def written(self, follower: StreamCursor, version: int) -> None:
-        """Note that a stream has written this version to its connection, or had nothing new to write."""
         follower.version = version
         self._written.notify()
 

@@ -1,4 +1,4 @@
-"""What is true of every GetPreferredAllocation answer, whoever chose it."""
+"""Checks of every GetPreferredAllocation answer, and the fallback."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ def fallback(
 def complaint_about_request(
     available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
 ) -> str:
-    """Return what makes the request unanswerable, or nothing."""
     if size < 1:
         return f"allocation_size is {size}"
     if len(set(must_include)) > size:
         return f"{len(set(must_include))} ids must be included in {size}"
     offered = len({*available, *must_include})
-    return f"{size} ids are wanted of {offered}" if offered < size else ""
+    return f"{size} ids are requested, {offered} are offered" if offered < size else ""
 
 
 def complaint_about_answer(

@@ -94,12 +94,10 @@ class Registrar:
 
     @property
     def registered(self) -> bool:
-        """Whether the kubelet has accepted the present server, as far as can be seen."""
         return self._registered
 
     @property
     def registrations(self) -> int:
-        """How many registrations have been accepted."""
         return self._registrations
 
     async def run(self) -> None:
@@ -125,7 +123,6 @@ class Registrar:
                 await self._server.stop(self._times.stop_grace_seconds)
 
     async def _register_and_hold(self, kubelet: SocketIdentity) -> bool:
-        """Register, and wait until the registration is lost; return whether it held for long enough."""
         server = await self._register()
         if server is None:
             return False
@@ -161,7 +158,6 @@ class Registrar:
         return server
 
     async def _hand_over(self, former: PluginServer, server: PluginServer) -> None:
-        """Stop the former server, once the kubelet follows the new one."""
         try:
             await self._watch_until(lambda: server.had_stream or None, seconds=self._times.handover_seconds)
         finally:

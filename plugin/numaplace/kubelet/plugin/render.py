@@ -19,7 +19,6 @@ _DEVICE_FRAME_BYTES = 6
 
 
 def plugin_options() -> pb.DevicePluginOptions:
-    """Return the options of devices that need no preparation before a container starts."""
     return pb.DevicePluginOptions(get_preferred_allocation_available=True)
 
 

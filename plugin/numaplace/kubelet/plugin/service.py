@@ -48,41 +48,31 @@ class PluginHandler(Protocol):
     """Decides for one resource. Called on the event loop, by several RPCs at a time."""
 
     @property
-    def resource(self) -> ResourceName:
-        """The extended resource that is served."""
-        ...
+    def resource(self) -> ResourceName: ...
 
     @property
     def options(self) -> pb.DevicePluginOptions:
         """What Register and GetDevicePluginOptions tell the kubelet; it uses the latter."""
-        ...
 
     @property
-    def board(self) -> DeviceListBroadcaster:
-        """What ListAndWatch sends."""
-        ...
+    def board(self) -> DeviceListBroadcaster: ...
 
-    def following(self) -> AbstractContextManager[StreamCursor]:
-        """Count a stream of ``board`` as open (``DeviceListBroadcaster.following``)."""
-        ...
+    def following(self) -> AbstractContextManager[StreamCursor]: ...
 
     async def preferred(
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
     ) -> Sequence[DeviceId]:
         """Return ``size`` distinct ids of those offered, with ``must_include`` among them."""
-        ...
 
     async def allocate(self, ids: Sequence[DeviceId]) -> pb.AllocateResponse:
         """Return what one container gets with these devices; what it raises fails the pod."""
-        ...
 
     async def pre_start(self, ids: Sequence[DeviceId]) -> pb.PreStartContainerResponse:
         """Prepare these devices for a container; what it raises fails the container's start."""
-        ...
 
 
 class DevicePluginService(rpc.DevicePluginServicer):
-    """Serves one start of a resource's server. ``on_streams`` is told the number of open streams."""
+    """Serves one start of a resource's server. ``on_streams`` gets the number of open streams."""
 
     def __init__(
         self,
@@ -106,7 +96,6 @@ class DevicePluginService(rpc.DevicePluginServicer):
     async def GetDevicePluginOptions(  # noqa: N802 - the protocol's name
         self, request: pb.Empty, context: _Context
     ) -> pb.DevicePluginOptions:
-        """Return the options that Register carries, too."""
         return self._handler.options
 
     async def ListAndWatch(  # noqa: N802
@@ -114,7 +103,7 @@ class DevicePluginService(rpc.DevicePluginServicer):
     ) -> AsyncIterator[pb.ListAndWatchResponse]:
         """Send the full list at once, then each changed one, until the kubelet or ``drain`` ends it.
 
-        What was yielded has been written when the generator goes on: then the handler is told.
+        What was yielded has been written when the generator resumes: then the cursor is updated.
         """
         with self._counted_stream(), self._handler.following() as follower:
             sent: pb.ListAndWatchResponse | None = None
@@ -146,7 +135,6 @@ class DevicePluginService(rpc.DevicePluginServicer):
     async def Allocate(  # noqa: N802
         self, request: pb.AllocateRequest, context: _Context
     ) -> pb.AllocateResponse:
-        """Return the handler's reply for each container request; its refusal is the kubelet's error."""
         try:
             reply = pb.AllocateResponse()
             for ids in request.container_requests:
@@ -158,7 +146,6 @@ class DevicePluginService(rpc.DevicePluginServicer):
     async def PreStartContainer(  # noqa: N802
         self, request: pb.PreStartContainerRequest, context: _Context
     ) -> pb.PreStartContainerResponse:
-        """Return the handler's reply; the options say whether the kubelet asks at all."""
         try:
             return await self._handler.pre_start([DeviceId(one) for one in request.devices_ids])
         except Exception as error:  # noqa: BLE001 - a failure of ours must name its reason in the pod's status
@@ -197,7 +184,7 @@ class DevicePluginService(rpc.DevicePluginServicer):
         return answer
 
     async def _next_list(self, current: DeviceList | None) -> DeviceList | None:
-        """Return the next list to look at: at once for a new stream; ``None`` when draining comes first."""
+        """Return the next list to send: at once for a new stream; ``None`` when draining comes first."""
         if current is None:
             return self._handler.board.current
         return await _first(self._handler.board.wait_change(current.version), unless=self._draining)
@@ -232,9 +219,9 @@ class DevicePluginService(rpc.DevicePluginServicer):
             self._on_streams(self._streams)
 
 
-async def _first(wanted: Coroutine[Any, Any, _T], *, unless: asyncio.Event) -> _T | None:
+async def _first(call: Coroutine[Any, Any, _T], *, unless: asyncio.Event) -> _T | None:
     """Return the coroutine's result, or ``None`` when the event is set first; leaves no task behind."""
-    value = asyncio.create_task(wanted)
+    value = asyncio.create_task(call)
     stop = asyncio.create_task(unless.wait())
     try:
         await asyncio.wait({value, stop}, return_when=asyncio.FIRST_COMPLETED)

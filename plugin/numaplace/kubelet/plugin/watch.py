@@ -1,7 +1,7 @@
 """Watching a device-plugin directory: the kubelet comes, goes and restarts, and deletes our sockets.
 
-inotify wakes at once; a look every second covers what it cannot see. Either only wakes the waiters, who look
-at the files themselves and compare with what they have already acted on.
+inotify wakes at once; a check every second covers what it cannot see. Either only wakes the waiters, who read
+the files themselves and compare with what they have already acted on.
 """
 
 from __future__ import annotations
@@ -39,11 +39,9 @@ class SocketWatch:
         self._changed = Signal()
 
     def kubelet(self) -> SocketIdentity | None:
-        """Return which registration socket is there now; ``None`` without one."""
         return socket_identity(self.kubelet_path)
 
     def notify(self) -> None:
-        """Make all waiters look again."""
         self._changed.notify()
 
     async def until(self, condition: Callable[[], _T | None]) -> _T:
@@ -54,7 +52,6 @@ class SocketWatch:
         return await self._changed.until(condition)
 
     async def run(self) -> None:
-        """Watch until cancelled; ``directories`` runs elsewhere."""
         while True:
             self._directories.follow(self.directory, self._file_changed)
             self.notify()

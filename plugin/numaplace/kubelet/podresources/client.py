@@ -23,7 +23,7 @@ from numaplace.kubelet.sockets import SocketIdentity, socket_identity
 from numaplace.model.podresources import Allocatable, PodUse
 
 CallObserver = Callable[[str, str], None]
-"""Told (method, code) of each call: ``List``, ``Get`` or ``GetAllocatableResources``; ``OK``, a gRPC code's
+"""Gets (method, code) of each call: ``List``, ``Get`` or ``GetAllocatableResources``; ``OK``, a gRPC code's
 name, or ``DECODE`` for a reply that is no message of that type."""
 
 _SERVICE = "/v1.PodResourcesLister/"
@@ -39,23 +39,18 @@ class PodResources(Protocol):
 
     async def list(self, *, timeout_seconds: float) -> tuple[PodUse, ...]:
         """Return all pods that the kubelet lists; an unchanged pod is the same object as last time."""
-        ...
 
     async def get(self, namespace: str, name: str, *, timeout_seconds: float) -> PodUse | None:
-        """Return one pod, ``None`` when the kubelet does not tell about it.
+        """Return one pod, ``None`` when the kubelet does not have it.
 
         The kubelet answers a plain error (gRPC ``UNKNOWN``) for a pod that it does not have, and before 1.36
         also where Get is switched off. Kubelets without Get raise ``UNIMPLEMENTED``. Fall back to ``list``.
         """
-        ...
 
     async def allocatable(self, *, timeout_seconds: float) -> Allocatable:
         """Return the node's capacity (not what is free)."""
-        ...
 
-    async def close(self) -> None:
-        """Close the connection; calls in flight fail."""
-        ...
+    async def close(self) -> None: ...
 
 
 def connect(address: str, *, observe: CallObserver) -> PodResources:
@@ -89,12 +84,10 @@ class SocketPodResources:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def list(self, *, timeout_seconds: float) -> tuple[PodUse, ...]:
-        """Return all pods; see ``PodResources.list``."""
         request = pb.ListPodResourcesRequest()
         return await self._call("List", request, self._decoder.decode, timeout_seconds=timeout_seconds)
 
     async def get(self, namespace: str, name: str, *, timeout_seconds: float) -> PodUse | None:
-        """Return one pod; see ``PodResources.get``."""
         request = pb.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace)
         try:
             return await self._call("Get", request, decode_pod, timeout_seconds=timeout_seconds)
@@ -104,14 +97,12 @@ class SocketPodResources:
             raise
 
     async def allocatable(self, *, timeout_seconds: float) -> Allocatable:
-        """Return the node's capacity; see ``PodResources.allocatable``."""
         request = pb.AllocatableResourcesRequest()
         return await self._call(
             "GetAllocatableResources", request, decode_allocatable, timeout_seconds=timeout_seconds
         )
 
     async def close(self) -> None:
-        """Close the connection; calls in flight fail with ``CANCELLED``."""
         for task in self._closing:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
@@ -145,7 +136,6 @@ class SocketPodResources:
         return self._calls
 
     def _retire(self) -> None:
-        """Close the channel to the replaced socket once its calls in flight are done."""
         if self._channel is not None:
             task = asyncio.create_task(self._channel.close(_RETIRED_GRACE_SECONDS))
             self._closing.add(task)

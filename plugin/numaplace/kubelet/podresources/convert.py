@@ -1,6 +1,6 @@
 """PodResources messages (podresources/v1) to the values of ``numaplace.model.podresources``.
 
-The kubelet answers List with every pod of the node each time, and nearly all of them are as before. So
+The kubelet answers List with every pod of the node each time, and nearly all of them are unchanged. So
 ``ListDecoder`` compares bytes: the same reply gives the same tuple, the same pod inside another reply gives
 the same ``PodUse``, and only what changed is parsed. Its plain counterpart is ``pods_of``.
 
@@ -57,7 +57,7 @@ class ListDecoder:
         self._by_value: dict[PodUse, PodUse] = {}
 
     def decode(self, raw: bytes) -> tuple[PodUse, ...]:
-        """Return the pods in the reply's order; ``PeerError`` (code ``DECODE``) for nonsense."""
+        """Return the pods in the reply's order; ``PeerError`` (code ``DECODE``) if it is invalid."""
         if raw == self._raw:
             return self._pods
         slices = split_pods(raw)
@@ -71,7 +71,6 @@ class ListDecoder:
         return pods
 
     def _learn(self, form: bytes) -> PodUse:
-        """Parse a form that is not known; return the known pod if it has the same value."""
         pod = pod_of(_parse(pb.PodResources(), form))
         pod = self._by_value.setdefault(pod, pod)
         known = self._known.setdefault(id(pod), _Known(pod))
@@ -125,28 +124,25 @@ def _length_at(raw: bytes, position: int) -> tuple[int, int] | None:
 
 
 def decode_allocatable(raw: bytes) -> Allocatable:
-    """Return a GetAllocatableResources reply as a value; ``PeerError`` (code ``DECODE``) for nonsense."""
+    """Return a GetAllocatableResources reply as a value; ``PeerError`` (code ``DECODE``) if it is invalid."""
     return allocatable_of(_parse(pb.AllocatableResourcesResponse(), raw))
 
 
 def decode_pod(raw: bytes) -> PodUse | None:
-    """Return a Get reply as a value, ``None`` without a pod; ``PeerError`` (code ``DECODE``) for nonsense."""
+    """Return a Get reply's pod, if it has one; ``PeerError`` (code ``DECODE``) if it is invalid."""
     message = _parse(pb.GetPodResourcesResponse(), raw)
     return pod_of(message.pod_resources) if message.HasField("pod_resources") else None
 
 
 def pods_of(message: pb.ListPodResourcesResponse) -> tuple[PodUse, ...]:
-    """Return the pods of a List reply, all converted anew."""
     return tuple(pod_of(pod) for pod in message.pod_resources)
 
 
 def allocatable_of(message: pb.AllocatableResourcesResponse) -> Allocatable:
-    """Return the node's capacity as a value."""
     return Allocatable(devices=_devices(message.devices), cpus=_cpus(message), memory=_memory(message.memory))
 
 
 def pod_of(message: pb.PodResources) -> PodUse:
-    """Return one pod as a value."""
     return PodUse(
         namespace=message.namespace,
         name=message.name,

@@ -29,15 +29,12 @@ class FakePodResources:
         self._decoder = ListDecoder()
 
     async def list(self, *, timeout_seconds: float) -> tuple[PodUse, ...]:
-        """Return the pods of ``list.json``."""
         return self._list("List")
 
     async def get(self, namespace: str, name: str, *, timeout_seconds: float) -> PodUse | None:
-        """Return the pod of that name in ``list.json``, or ``None``."""
         return next((pod for pod in self._list("Get") if pod.key == (namespace, name)), None)
 
     async def allocatable(self, *, timeout_seconds: float) -> Allocatable:
-        """Return the capacity in ``allocatable.json``."""
         message = self._read("GetAllocatableResources", "allocatable.json", pb.AllocatableResourcesResponse())
         return allocatable_of(message)
 

@@ -27,7 +27,7 @@ from numaplace.model.podresources import Allocatable
 class PollerTimes:
     """Intervals and limits of the poller.
 
-    The capacity is asked for every ``allocatable_interval_seconds``; while it is followed, together with each
+    The capacity is read every ``allocatable_interval_seconds``; while it is followed, together with each
     List, but not before ``followed_interval_seconds`` are over.
     """
 
@@ -78,23 +78,22 @@ class Poller:
 
     @property
     def latest(self) -> Observation | None:
-        """The newest observation; ``None`` before the first."""
         return self._latest
 
     def refresh_allocatable(self) -> None:
-        """Ask for the capacity and list, now: after a registration, or when published devices changed."""
+        """Read the capacity and list, now: after a registration, or when published devices changed."""
         self._allocatable_stale = True
         self._wake.set()
 
     def follow_allocatable(self, *, on: bool) -> None:
-        """Keep the capacity as new as the Lists, or no more: it shows whether others' devices are healthy."""
+        """Read the capacity with each List, or stop: it shows whether others' devices are healthy."""
         self._followed = on
 
     async def live(self, *, timeout_seconds: float) -> Observation:
         """Return an observation whose List was sent after this call; works without ``run``, too.
 
         ``PeerError`` with the code of the failure, ``DEADLINE_EXCEEDED`` when it takes longer than the
-        caller has; the List goes on then and becomes ``latest``.
+        caller has; the List continues then and becomes ``latest``.
         """
         task = self._request()
         done, _ = await asyncio.wait({task}, timeout=timeout_seconds)
@@ -108,7 +107,6 @@ class Poller:
         return result
 
     async def live_allocatable(self, *, timeout_seconds: float) -> Allocatable:
-        """Return the capacity as the kubelet has it now; ``PeerError`` like ``live``."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._token()
@@ -118,7 +116,6 @@ class Poller:
             raise PeerError(what, code="DEADLINE_EXCEEDED") from None
 
     async def run(self) -> None:
-        """List on the interval until cancelled; errors are retried for ever, with back-off."""
         failures = 0
         try:
             while True:
@@ -135,7 +132,6 @@ class Poller:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _request(self) -> asyncio.Task[Observation | PeerError]:
-        """Return the List that has not been sent yet, a new one if there is none."""
         if self._unsent is None or self._unsent.done():
             # Done: it was cancelled before it was sent, perhaps before its first step.
             self._unsent = task = asyncio.create_task(self._take_turn())
@@ -180,7 +176,7 @@ class Poller:
         return observation
 
     async def _refresh(self) -> None:
-        """Ask for the capacity; a failure keeps the last one, and leaves the question open."""
+        """Read the capacity; a failure keeps the last one, and the next round tries again."""
         self._allocatable_asked_seconds = self._clock()
         self._allocatable_stale = False
         await self._token()

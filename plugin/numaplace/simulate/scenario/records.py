@@ -14,9 +14,9 @@ from numaplace.engine.options import PolicyName
 from numaplace.engine.weights import Weights
 from numaplace.managers.admission import Scope
 from numaplace.managers.memory.reserved import MemoryReservation
-from numaplace.managers.pod import Amounts, Pod
+from numaplace.managers.pod import Pod
 from numaplace.model.device import Device
-from numaplace.model.names import DeviceId, ResourceName, Strategy
+from numaplace.model.names import Amounts, DeviceId, ResourceName, Strategy
 from numaplace.prediction.request import Request
 from numaplace.steering.search import NO_HEADROOM, Headroom
 

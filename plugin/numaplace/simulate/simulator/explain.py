@@ -14,9 +14,9 @@ from numaplace.errors import InputError
 from numaplace.managers.admission import Decision, Scope
 from numaplace.managers.cpu.static import exclusive_cpus, pod_exclusive_cpus
 from numaplace.managers.memory.requests import container_requests, pod_requests
-from numaplace.managers.pod import Amounts, Pod
+from numaplace.managers.pod import Pod
 from numaplace.model.mask import nodes_of, width
-from numaplace.model.names import CPU, ResourceName
+from numaplace.model.names import CPU, Amounts, ResourceName
 from numaplace.prediction.predict import Withheld
 from numaplace.simulate.scenario.records import Create, Enforcement, Scenario
 from numaplace.simulate.simulator.enforcement import plugin_options

@@ -28,9 +28,9 @@ def invalidates(
 ) -> bool:
     """Return whether a pod comes that the set was not tried with and is wrong for, or that takes room unseen.
 
-    So it is with a pod whose init containers settle where its devices are from (``tied_in``).
-    ``requests`` are those that the set was tried with in ``state``. What asks for none of the steerable
-    resources is admitted without a word to us: the next pod finds the set, and fewer CPUs, less memory, or
+    That includes a pod whose init containers determine where its devices are (``tied_in``).
+    ``requests`` are those that the set was tried with in ``state``. A pod that requests none of the steerable
+    resources is admitted without a call to us: the next pod finds the set, and fewer CPUs, less memory, or
     fewer devices of other plugins.
     """
     pods = tuple(pods)

@@ -1,15 +1,15 @@
-"""The container that is under admission when Allocate is answered: what it may hold, and may still ask for.
+"""The container that is under admission when Allocate is answered: what it may hold, and may still request.
 
 The API does not name it. It holds the granted devices; and perhaps those that an earlier call gave to the
 last container of the pod under admission (``state.admission``). Where that is not certain there are several
-possible_holdings, and a withheld set has to be right for all of them.
+possible holdings, and a withheld set has to be right for all of them.
 
 What it still gets is taken at once after the answer: devices by the Topology Manager's affinity, which is
-fixed by now. So the nodes of that affinity stay exposed for the resources that it may still ask for.
+fixed by now. So the nodes of that affinity stay exposed for the resources that it may still request.
 
 An init container is not listed, and hands what it has on to the next container, which is admitted only where
 all of that is (device manager, generateDeviceTopologyHints; CPU manager, generateCPUTopologyHints). So what
-that one asks for, more devices of the same resource too, stays exposed on the nodes of the init container's.
+that one requests, more devices of the same resource too, stays exposed on the nodes of the init container's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ class PossibleHoldings:
 
     @property
     def held(self) -> dict[ResourceName, int]:
-        """How many devices."""
         return {resource: sum(counts.values()) for resource, counts in self.devices.items()}
 
     def may_be(self, unit: Request) -> bool:
@@ -61,7 +60,8 @@ def possible_holdings(
 ) -> tuple[PossibleHoldings, ...]:
     """Return what may be held after a grant that the snapshot counts, likeliest first; always one or more.
 
-    ``able`` are the pods that can have asked for the resource (``AdmissionLog.asking``), as listed before.
+    ``able`` are the pods that can have requested the resource (``AdmissionLog.admission_for``), as
+    listed before.
     """
     granted = {resource: _by_mask(snapshot, resource, frozenset(ids))}
     mask = 0
@@ -108,23 +108,22 @@ def states_to_come(
     The last ones are those where the admission fails and all is given back.
     """
     states: list[SteeringState] = []
-    for reading in found:
-        if reading.mask:
-            after = next_states(node, state, reading.held, mask=reading.mask, requests=requests)
+    for holdings in found:
+        if holdings.mask:
+            after = next_states(node, state, holdings.held, mask=holdings.mask, requests=requests)
             states.extend(one for one in after if one not in states)
     unsettled = 0
     if not states:
         unsettled = _unsettled(node, found)
         states.append(replace(state, unsettled=unsettled))
-    undone = (replace(_undone(state, reading), unsettled=unsettled) for reading in found)
+    undone = (replace(_undone(state, holdings), unsettled=unsettled) for holdings in found)
     states.extend(one for one in undone if one not in states)
     return tuple(states)
 
 
-def _undone(state: SteeringState, reading: PossibleHoldings) -> SteeringState:
-    """Return the state without what the container holds: the kubelet frees it when it refuses the pod."""
+def _undone(state: SteeringState, holdings: PossibleHoldings) -> SteeringState:
     devices = dict(state.devices)
-    for resource, counts in reading.devices.items():
+    for resource, counts in holdings.devices.items():
         devices[resource] = tuple(
             replace(group, allocated=max(0, group.allocated - counts.get(group.mask, 0)))
             for group in devices.get(resource, ())
@@ -134,8 +133,8 @@ def _undone(state: SteeringState, reading: PossibleHoldings) -> SteeringState:
 
 def _unsettled(node: KubeletModel, found: Sequence[PossibleHoldings]) -> int:
     mask = 0
-    for reading in found:
-        mask |= reading.mask or node.topology.mask
+    for holdings in found:
+        mask |= holdings.mask or node.topology.mask
     return mask
 
 
@@ -148,7 +147,7 @@ def kept_nodes(
     certain: bool,
     later: Mapping[ResourceName, int] | None = None,
 ) -> dict[ResourceName, int]:
-    """Return the NUMA nodes that stay exposed for what the container, or one after it, may still ask for.
+    """Return the NUMA nodes that stay exposed for what the container, or one after it, may still request.
 
     ``requests`` are those that may be under admission; ``certain``: there are no others. If not, whatever is
     not withheld now (``withheld``) stays exposed on the container's nodes: with what is, it has been given
@@ -156,43 +155,43 @@ def kept_nodes(
     """
     kept: dict[ResourceName, int] = {}
     units = [unit for request in requests for unit in request.units(node.scope)]
-    for reading in found:
-        held = reading.held
+    for holdings in found:
+        held = holdings.held
         missing = {
             resource
             for unit in units
-            if reading.may_be(unit)
+            if holdings.may_be(unit)
             for resource in unit.total
             if not is_compute(resource) and resource not in held
         }
-        missing |= _handed_on(reading, units) if later is None else _more(reading, later)
+        missing |= _handed_on(holdings, units) if later is None else _more(holdings, later)
         for resource in node.steerable:
             if resource in missing:
-                kept[resource] = kept.get(resource, 0) | reading.mask
+                kept[resource] = kept.get(resource, 0) | holdings.mask
             elif not certain and resource not in held:
-                exposed = reading.mask & ~withheld.get(resource, 0)
+                exposed = holdings.mask & ~withheld.get(resource, 0)
                 kept[resource] = kept.get(resource, 0) | exposed
     return {resource: mask for resource, mask in kept.items() if mask}
 
 
-def _more(reading: PossibleHoldings, asked: Mapping[ResourceName, int]) -> set[ResourceName]:
-    held = reading.held
+def _more(holdings: PossibleHoldings, asked: Mapping[ResourceName, int]) -> set[ResourceName]:
+    held = holdings.held
     return {resource for resource, amount in asked.items() if amount > held.get(resource, 0)}
 
 
-def _handed_on(reading: PossibleHoldings, units: Sequence[Request]) -> set[ResourceName]:
-    """Return what the next container may ask for, if this is an init container of a pod that is not known.
+def _handed_on(holdings: PossibleHoldings, units: Sequence[Request]) -> set[ResourceName]:
+    """Return what the next container may request, if this is an init container of a pod that is not known.
 
-    One that holds as much as no unit asks for surely is, of a unit that is not declared by itself.
+    One that holds an amount of no known unit surely is, of a unit that is not declared by itself.
     """
-    held = reading.held
+    held = holdings.held
     alien = {
         resource
         for resource, count in held.items()
         if all(unit.total.get(resource, 0) != count for unit in units)
     }
-    taking = [unit for unit in units if reading.may_be_handed_on_to(unit)]
-    return alien.union(*(_more(reading, unit.total) for unit in taking))
+    taking = [unit for unit in units if holdings.may_be_handed_on_to(unit)]
+    return alien.union(*(_more(holdings, unit.total) for unit in taking))
 
 
 def may_have_more_containers(node: KubeletModel, able: Iterable[PodUse]) -> bool:
@@ -200,7 +199,7 @@ def may_have_more_containers(node: KubeletModel, able: Iterable[PodUse]) -> bool
 
     Under scope ``pod`` it was fixed for all containers at once: until they have their devices, nothing that
     they may get must lose its topology. Init containers are not listed, and hand theirs on. ``able`` are the
-    pods that may be asking; without one it is not known.
+    pods that may have sent the request; without one it is not known.
     """
     entries = tuple(able)
     return node.scope is Scope.POD and (not entries or any(len(pod.containers) > 1 for pod in entries))

@@ -2,8 +2,8 @@
 
 What an init container had and no later container took over stays its pod's until the pod ends (CPU manager,
 ``updateCPUsToReuse``; memory manager, ``updatePodReusableMemory``; device manager, ``devicesToReuse``). Where
-that is cannot be told, so what reads as free is not known to be free. It shows by the pod's spec, and of
-devices by the kubelet's checkpoint (``state.unlisted_devices``).
+that is is not known, so what reads as free may not be free. The pod's spec shows it, and for devices the
+kubelet's checkpoint (``state.unlisted_devices``).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def why_unknown(
 def tied_in(specs: Mapping[PodKey, Pod], node: KubeletModel) -> StateUnknown | None:
     """Return why nothing is predicted, if init containers place the devices of pods like one of these.
 
-    One that asks for none of ours is placed without a word to us, and a container after it is admitted only
-    where the exclusive CPUs and the devices are that it takes over (CPU manager, generateCPUTopologyHints;
+    One that requests none of our resources is placed without a call to us, and a later container is admitted
+    only where the exclusive CPUs and devices are that it takes over (CPU manager, generateCPUTopologyHints;
     device manager, generateDeviceTopologyHints). If its own devices are hidden there, it is refused.
     """
     if node.scope is Scope.POD:
@@ -59,14 +59,13 @@ def tied_in(specs: Mapping[PodKey, Pod], node: KubeletModel) -> StateUnknown | N
                 asked = _hinted(pod, later, node)
                 if asked & handed_on and asked & node.steerable:
                     what = (
-                        f"an init container of pods like {'/'.join(key)} settles where their devices are from"
+                        f"an init container of pods like {'/'.join(key)} determines where their devices are"
                     )
                     return StateUnknown(what)
     return None
 
 
 def _hinted(pod: Pod, container: Container, node: KubeletModel) -> AbstractSet[ResourceName]:
-    """Return what is handed on where it is: CPUs and devices."""
     total = managed_part(Request.of(amounts_of(pod, container)), node).total
     return {resource for resource in total if not is_memory(resource)}
 
@@ -76,11 +75,11 @@ def unlisted_in(
 ) -> StateUnknown | None:
     """Return why the state is unknown, if the kubelet may hold devices that it does not list.
 
-    Whoever has them may have CPUs and memory besides.
+    Their container may have CPUs and memory, too.
     """
     for resource, ids in sorted(unlisted.items()):
         if ids and resource in snapshot.device_states:
-            whom = "for somebody that it does not list"
+            whom = "for a container that List does not show"
             return StateUnknown(f"the kubelet may hold {len(ids)} {resource} {whom}")
     return None
 
@@ -90,7 +89,7 @@ def unseen_in(
 ) -> StateUnknown | None:
     """Return why the state is unknown, if one of the listed pods holds more than is listed.
 
-    ``but`` are the pods that may be under admission still. Of a pod without a spec nothing can be told.
+    ``but`` are the pods that may be under admission still. A pod without a spec is passed over.
     """
     for pod in snapshot.pods:
         spec = None if pod.key in but else specs.get(pod.key)
@@ -101,5 +100,7 @@ def unseen_in(
         for resource, amount in sorted(needed.items()):
             if resource in snapshot.tallies and amount > listed.get(resource, 0):
                 name = "/".join(pod.key)
-                return StateUnknown(f"an init container of pod {name} keeps {resource} that nobody shows")
+                return StateUnknown(
+                    f"an init container of pod {name} keeps {resource} that List does not show"
+                )
     return None

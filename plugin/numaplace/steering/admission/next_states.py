@@ -30,10 +30,10 @@ def next_states(
     mask: int,
     requests: Sequence[Request],
 ) -> tuple[SteeringState, ...]:
-    """Return the states in which the container under admission may have all that it asks for.
+    """Return the states in which the container under admission may have all that it requests.
 
     ``held`` are the devices that it has by now, counted as allocated in ``state`` already; ``mask`` are their
-    NUMA nodes. Each known request that asks for just as many of them gives a state; the last one returned is
+    NUMA nodes. Each known request for just as many of them gives a state; the last one returned is
     ``state`` itself, should the admission fail after all. Without such a request nothing is returned: what
     comes is unknown (``SteeringState.unsettled``).
     """
@@ -58,7 +58,6 @@ def next_states(
 def _completed(
     node: KubeletModel, state: SteeringState, unit: Request, *, held: Mapping[ResourceName, int], mask: int
 ) -> SteeringState | None:
-    """Return the state in which the request has the rest; None if the rest cannot be had."""
     assert node.cpu is not None  # noqa: S101 - checked by the caller
     assert node.memory is not None  # noqa: S101
     devices = dict(state.devices)
@@ -83,7 +82,6 @@ def _completed(
 
 
 def _taken(groups: DeviceGroups, size: int, *, mask: int) -> DeviceGroups | None:
-    """Return the groups with ``size`` more allocated on the mask's nodes; None if they have fewer free."""
     left = size
     changed: list[DeviceGroup] = []
     for group in groups:

@@ -1,1 +1,1 @@
-"""When it cannot matter to any request where another one goes."""
+"""When it does not matter to any request where another one goes."""

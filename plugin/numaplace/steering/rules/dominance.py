@@ -1,4 +1,4 @@
-"""Whether a set is right for every request, whatever it asks for, where the policy is ``single-numa-node``.
+"""Whether a set is right for every request, whatever it names, where the policy is ``single-numa-node``.
 
 Of each NUMA node s of which the set hides something, another node x is left of which it hides nothing, with
 as many free devices of every resource, as many exclusive CPUs and as much of every memory type. What s can
@@ -24,7 +24,6 @@ from numaplace.prediction.state import SteeringState
 def right_for_any(
     node: KubeletModel, state: SteeringState, tables: PreferredMasks, withheld: Withheld
 ) -> bool:
-    """Return whether no request at all comes off worse with the set."""
     if node.policy != PolicyName.SINGLE_NUMA_NODE:
         return False
     nodes = node.topology.nodes
@@ -37,7 +36,6 @@ def right_for_any(
 def _free(
     at: int, node: KubeletModel, state: SteeringState, tables: PreferredMasks, withheld: Withheld
 ) -> Iterator[int]:
-    """Yield what a NUMA node shows of each resource that a manager hands out."""
     for resource, groups in state.devices.items():
         hidden = withheld.get(resource, 0)
         yield sum(group.free for group in groups if group.mask >> at & 1 and not group.mask & hidden)

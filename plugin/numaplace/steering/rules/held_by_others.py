@@ -1,4 +1,4 @@
-"""What is held by pods that are of no known request, and not there for those that take slots."""
+"""What pods of no known request hold, and the pods that take slots therefore cannot have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numaplace.model.podresources import ContainerUse, ids_by_resource
 from numaplace.state.snapshot import Snapshot
 
 Kind = AbstractSet[tuple[ResourceName, int]]
-"""What a unit of admission asks for: (resource, amount)."""
+"""What a unit of admission requests: (resource, amount)."""
 
 
 def held_by_others(

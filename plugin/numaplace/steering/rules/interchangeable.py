@@ -1,4 +1,4 @@
-"""When it cannot matter for anybody where a pod goes: requests of which a NUMA node holds equally many.
+"""When it does not matter where a pod goes: requests of which a NUMA node holds equally many.
 
 With one request a NUMA node has so many slots, and any pod anywhere takes one: who is admitted, now and
 later, does not depend on where pods go. So it is as long as no pod takes parts of several nodes' slots: pods
@@ -6,9 +6,9 @@ on two nodes each may leave too little on any two, and a device of two nodes is 
 other.
 
 With several requests it does depend: a small pod on an empty node takes a large one's slot. Decisions that
-harm nobody now then still add up to refusals, which was measured for several rules that looked one step ahead
-(documents, fragmentation study). So the question is whether the requests are as good as one: all ask for the
-same number of some resource, and whatever else they ask for does not run out before it does, however they are
+harm no pod now can still add up to refusals, as measured for several rules that looked one step ahead
+(fragmentation study). So the question is whether the requests are as good as one: all name the
+same number of some resource, and whatever else they name does not run out before it does, however they are
 mixed. Then that resource alone counts the slots.
 """
 
@@ -36,14 +36,13 @@ Counts = Mapping[ResourceName, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Pod:
-    """A known request: its units of admission (``Request.units``), and what each asks for."""
+class _PodRequest:
+    """A known request: its units of admission (``Request.units``), and what each needs."""
 
     request: Request
     units: tuple[Counts, ...]
 
     def split(self, resource: ResourceName) -> tuple[list[Counts], Counts]:
-        """Return the units that ask for the resource, and the sum of the others."""
         rest: Counter[ResourceName] = Counter()
         for unit in self.units:
             if resource not in unit:
@@ -61,14 +60,14 @@ class InterchangeableRequests:
         self._state = state
         self._preferred = preferred
         self._allocatable: dict[tuple[ResourceName, int], int] = {}
-        self._pods = [_Pod(one, tuple(self._units(one))) for one in dict.fromkeys(requests)]
+        self._pods = [_PodRequest(one, tuple(self._units(one))) for one in dict.fromkeys(requests)]
         self._of_others: Mapping[tuple[ResourceName, int], int] | None = None
 
     def clash(self, demands: Sequence[Demand]) -> tuple[Request, Request] | None:
         """Return two requests that are not as good as one, of those that compete with ``demands``; else None.
 
-        ``demands`` hang together by their resources. A request competes if it asks for any of them, CPUs too,
-        or for what one that competes asks for: a pod that finds no CPUs on a node takes devices of another.
+        ``demands`` hang together by their resources. A request competes if it names any of them, CPUs too,
+        or what a competing one names: a pod that finds no CPUs on a node takes devices of another.
         """
         ours = {name for demand in demands for name in self._counts(demand)}
         pods = self._competing(ours)
@@ -82,8 +81,7 @@ class InterchangeableRequests:
         by_number = sorted(pods, key=self._on_one_node)
         return by_number[-1].request, by_number[0].request
 
-    def _competing(self, names: AbstractSet[ResourceName]) -> list[_Pod]:
-        """Return the pods that ask for any of the resources, or for any that one of these asks for."""
+    def _competing(self, names: AbstractSet[ResourceName]) -> list[_PodRequest]:
         while True:
             pods = [pod for pod in self._pods if any(not names.isdisjoint(unit) for unit in pod.units)]
             theirs = {name for pod in pods for unit in pod.units for name in unit}
@@ -117,8 +115,7 @@ class InterchangeableRequests:
         )
         return fits or self._node.policy == PolicyName.SINGLE_NUMA_NODE
 
-    def _is_slot(self, resource: ResourceName, pods: Sequence[_Pod]) -> bool:
-        """Return whether the resource alone decides how many pods a node holds."""
+    def _is_slot(self, resource: ResourceName, pods: Sequence[_PodRequest]) -> bool:
         size = self._common_size(resource, pods)
         if not size:
             return False
@@ -144,15 +141,13 @@ class InterchangeableRequests:
             for name in names
         )
 
-    def _common_size(self, resource: ResourceName, pods: Sequence[_Pod]) -> int:
-        """Return how much of the resource each pod asks for at once; 0 if not all ask for the same."""
+    def _common_size(self, resource: ResourceName, pods: Sequence[_PodRequest]) -> int:
         sizes = {
             size for pod in pods for size in [unit[resource] for unit in pod.units if resource in unit] or [0]
         }
         return sizes.pop() if len(sizes) == 1 else 0
 
     def _is_by_node(self, resource: ResourceName) -> bool:
-        """Return whether each NUMA node has its own part of the resource."""
         if resource in self._state.devices:
             return all(width(group.mask) == 1 for group in self._state.devices[resource])
         if resource == CPU:
@@ -173,7 +168,6 @@ class InterchangeableRequests:
         return sum(self._all(resource, node) - number * size for node, number in slots.items()) >= size
 
     def _left(self, resource: ResourceName, node: int) -> int:
-        """Return what pods of the known requests may have of a NUMA node: what no others hold."""
         if self._of_others is None:
             known = {frozenset(unit.items()) for pod in self._pods for unit in pod.units}
             snapshot = self._state.snapshot
@@ -194,7 +188,7 @@ class InterchangeableRequests:
         allocatable, allocated = self._preferred.use(resource, 1 << node)
         return allocatable - allocated
 
-    def _on_one_node(self, pod: _Pod) -> int:
+    def _on_one_node(self, pod: _PodRequest) -> int:
         """Return how many pods of the request the roomiest NUMA node holds when it is empty."""
         total: Counter[ResourceName] = Counter()
         for unit in pod.units:
