@@ -25,7 +25,7 @@ from numaplace.model.pacing import Backoff
 from numaplace.state.node_state import NodeState
 
 FIRST_LIST_SECONDS = 1.0
-"""So long the first scan waits for a List: it shows the devices that pods hold as other resources."""
+"""So long the first scan of all waits for a List: it shows the devices that pods hold as other resources."""
 
 SETTLE_SECONDS = 2.0
 """Time to the next scan when a device has changed and the change is not confirmed yet."""
@@ -116,10 +116,12 @@ class HostSupply:
         return pb.PreStartContainerResponse()
 
     async def _first_list(self) -> None:
+        first_list = self._context.node_state.first_list
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_LIST_SECONDS):
-                while self._context.node_state.now.observation is None:  # noqa: ASYNC110 - once, at the start
-                    await asyncio.sleep(FIRST_LIST_SECONDS / 100)
+                await first_list.wait()
+        # The resources take turns: only the first one may wait.
+        first_list.set()
 
     @property
     def _pause_seconds(self) -> float:
