@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 
 import pytest
 from kubelet_side import eventually
@@ -54,6 +55,20 @@ async def test_who_follows_no_more_hears_nothing(short_dir):
         await eventually(lambda: "second" in gone.seen)
     assert "first" not in gone.seen
     assert "second" not in left.seen
+
+
+async def test_a_device_that_is_closed_is_no_change(short_dir):
+    """Everybody writes to /dev/null, and drivers are looked for in /dev."""
+    follower = Follower()
+    os.mkfifo(short_dir / "null")
+    async with running() as directories:
+        directories.follow(short_dir, follower.changed)
+        os.close(os.open(short_dir / "null", os.O_RDWR))
+        (short_dir / "file").write_text("x")
+        await eventually(lambda: "file" in follower.seen)
+        assert "null" not in follower.seen
+        (short_dir / "null").unlink()
+        await eventually(lambda: "null" in follower.seen)
 
 
 async def test_a_directory_that_appears_later_is_followed_when_asked_again(short_dir):

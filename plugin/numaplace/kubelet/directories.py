@@ -8,6 +8,8 @@ then, too; late, repeated and lost events do no harm.
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -105,6 +107,8 @@ class DirectoryWatch:
             return
         if gone := event.mask & _GONE:
             self._drop(number)
+        if event.mask & Mask.CLOSE_WRITE and any(_is_special(path, event) for path in one.paths):
+            return
         self._tell(one.paths, "" if gone or event.name is None else event.name.name)
 
     def _drop(self, number: int) -> None:
@@ -123,3 +127,12 @@ class DirectoryWatch:
         if not self._degraded:
             self._degraded = True
             self._on_degraded(reason)
+
+
+def _is_special(directory: Path, event: Event) -> bool:
+    """Return whether it is a device, a pipe or a socket: writing does not change one (``/dev/null``)."""
+    try:
+        mode = os.lstat(directory / (event.name or "")).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode)
