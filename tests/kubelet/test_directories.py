@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 
 import pytest
+from asyncinotify import Inotify
 from kubelet_side import eventually
 from numaplace.kubelet.directories import DirectoryWatch
 
@@ -80,3 +82,26 @@ async def test_a_directory_that_appears_later_is_followed_when_asked_again(short
         directories.follow(directory, follower.changed)
         (directory / "file").write_text("x")
         await eventually(lambda: "file" in follower.seen)
+
+
+async def test_inotify_that_comes_back_is_reported(short_dir, monkeypatch):
+    monkeypatch.setattr("numaplace.kubelet.directories.RETRY_SECONDS", 0.01)
+    reports, attempts, follower = [], [], Follower()
+
+    def inotify():
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return Inotify()
+
+    directories = DirectoryWatch(
+        on_degraded=reports.append, on_restored=lambda: reports.append("restored"), inotify=inotify
+    )
+    directories.follow(short_dir, follower.changed)
+    task = asyncio.create_task(directories.run())
+    await eventually(lambda: "restored" in reports)
+    assert reports == [f"inotify: {os.strerror(errno.EMFILE)}", "restored"]
+    (short_dir / "file").write_text("x")
+    await eventually(lambda: "file" in follower.seen)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -39,12 +39,20 @@ class _Watched:
 
 
 class DirectoryWatch:
-    """Calls back while ``run`` runs. Without inotify, ``on_degraded`` is called once, with the reason."""
+    """Calls back while ``run`` runs. Without inotify, ``on_degraded`` is called once, with the reason.
+
+    ``on_restored`` is called when all directories are followed after that.
+    """
 
     def __init__(
-        self, *, on_degraded: Callable[[str], None], inotify: Callable[[], Inotify] = Inotify
+        self,
+        *,
+        on_degraded: Callable[[str], None],
+        on_restored: Callable[[], None] = lambda: None,
+        inotify: Callable[[], Inotify] = Inotify,
     ) -> None:
         self._on_degraded = on_degraded
+        self._on_restored = on_restored
         self._degraded = False
         self._make = inotify
         self._inotify: Inotify | None = None
@@ -73,8 +81,11 @@ class DirectoryWatch:
         while True:
             try:
                 with self._make() as self._inotify:
+                    degraded, self._degraded = self._degraded, False
                     for directory in tuple(self._followers):
                         self._add(self._inotify, directory)
+                    if degraded and not self._degraded:
+                        self._on_restored()
                     self._tell(self._followers, "")
                     while True:
                         self._take(await self._inotify.get())
