@@ -48,6 +48,9 @@ def in_thread(function: Callable[[], _T], *, name: str) -> asyncio.Future[_T]:
     def done(_: asyncio.Future[_T]) -> None:
         if future.cancelled():
             thread.name = _LEFT_BEHIND + name
+        else:
+            # Whoever waits may have been cancelled in the same moment: nobody looks then.
+            future.exception()
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     future.add_done_callback(done)

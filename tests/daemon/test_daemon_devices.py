@@ -219,6 +219,50 @@ async def test_a_look_that_fails_for_a_reason_of_ours_takes_nothing_away(
         assert served.log.events("device scan is complete again")
 
 
+@pytest.fixture
+def unreadable(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Parts of the paths of files that nobody may read; a test adds some."""
+    parts: set[str] = set()
+    real_open = os.open
+
+    def refuse(path: Any, flags: int, *more: Any, **options: Any) -> int:
+        if any(part in str(path) for part in parts):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return real_open(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    return parts
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["from the start", "later"])
+async def test_a_file_that_can_never_be_read_hides_no_change_of_other_devices(
+    site: Site, unreadable: set[str], *, later: bool
+) -> None:
+    secret = {"0000:98:00.0/numa_node"}
+    unreadable |= set() if later else secret
+    site.host.pci("0000:98:00.0", vendor="10de", device="2330", pci_class="030200", driver="nvidia")
+    async with site.serving() as served:
+        if later:
+            unreadable |= secret
+        await served.rescan(GPU)
+        site.host.gpu("nvidia", "0000:99:00.0", numa=1)
+        await served.rescan(GPU, times=1)
+        await site.kubelet.wait_until(lambda: len(site.kubelet.allocatable(GPU)) == SIZES[GPU] + 1)
+        site.host.remove("0000:99:00.0")
+        await served.rescan(GPU, times=6)
+        await site.kubelet.wait_until(lambda: len(site.kubelet.published(GPU)) == SIZES[GPU])
+
+
+async def test_a_new_device_is_offered_while_a_known_one_cannot_be_read(
+    site: Site, unreadable: set[str]
+) -> None:
+    async with site.serving() as served:
+        unreadable.add("0000:50:00.0/information")
+        site.host.gpu("nvidia", "0000:99:00.0", numa=1)
+        await served.rescan(GPU, times=6)
+        await site.kubelet.wait_until(lambda: len(site.kubelet.allocatable(GPU)) == SIZES[GPU] + 1)
+
+
 async def test_a_first_look_that_fails_for_a_reason_of_ours_is_repeated_soon(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,6 +75,22 @@ async def test_no_state_at_all(site: Site, broken: Path) -> None:
         assert served.count("numaplace_decisions_total", outcome="fallback") == 0
         [outage] = await until(lambda: served.log.troubles)
         assert outage["event"].startswith("PodResources List fails"), "told once, not per pod"
+
+
+async def test_no_state_holds_up_the_start_once_and_not_once_for_each_resource(
+    site: Site, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numaplace.daemon.resources.host_supply.FIRST_LIST_SECONDS", 1.0)
+    resources = []
+    for n in range(6):
+        file = root / f"widgets{n}.yaml"
+        file.write_text(f"[{{id: w{n}}}]")
+        resources.append({"name": f"example.com/widget{n}", "declared": {"file": str(file)}})
+    kubelet = {**site.document()["kubelet"], "podResourcesSocket": str(root / "missing.sock")}
+    began = time.monotonic()
+    async with site.serving(kubelet=kubelet, resources=resources, wait=False) as served:
+        await until(lambda: all(served.node.resources.registered.values()))
+        assert time.monotonic() - began < 4.0
 
 
 async def stale(site: Site, served: Served, faults: Faults) -> None:

@@ -92,6 +92,21 @@ async def test_devices_that_a_resource_gives_up_are_free_for_another(site: Site,
         await site.kubelet.wait_registered(taker, count=8)
 
 
+@pytest.mark.parametrize("left", [{"pfNames": ["ens1"]}, SOURCES[VF]["sriov"]], ids=["the rest", "all"])
+async def test_a_new_resource_before_one_that_changes_has_its_devices_at_once(
+    site: Site, left: dict[str, Any]
+) -> None:
+    """A device that several entries match belongs to the first one."""
+    taker = ResourceName("intel.com/taker")
+    async with site.serving(
+        resources=[{"name": VF, "sriov": {"drivers": ["iavf", "none"]}}], rescanInterval="1h"
+    ) as served:
+        resources = [{"name": taker, "sriov": {"pfNames": ["ens0"]}}, {"name": VF, "sriov": left}]
+        assert await served.node.apply(site.config(resources=resources, rescanInterval="1h"))
+        await site.kubelet.wait_registered(taker, count=VFS_PER_NODE)
+        await site.kubelet.wait_registered(VF, count=VFS_PER_NODE)
+
+
 @pytest.mark.parametrize("keeps", [["ens1"], []])
 async def test_a_device_that_a_pod_holds_is_not_offered_by_another_resource(
     site: Site, keeps: list[str]

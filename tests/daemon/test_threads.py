@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
+from typing import Any
 
 import pytest
 from daemon_site import until
@@ -30,6 +33,20 @@ async def test_many_calls_at_once_that_work_are_not_refused() -> None:
     calls = [in_thread(release.wait, name="busy") for _ in range(2 * MAX_LEFT_BEHIND)]
     release.set()
     assert all(await asyncio.gather(*calls))
+
+
+async def test_a_failure_is_not_reported_when_whoever_waits_was_cancelled_in_the_same_moment() -> None:
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    call = in_thread(lambda: 1 // 0, name="fails")
+    waiting = asyncio.ensure_future(asyncio.wait({call}))
+    await asyncio.wait({call})
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    gone = weakref.ref(call)
+    del call, waiting
+    await until(lambda: gc.collect() >= 0 and gone() is None)
+    assert not reported
 
 
 def test_a_call_with_a_limit() -> None:

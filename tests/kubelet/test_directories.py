@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 
 import pytest
+from asyncinotify import Inotify
 from kubelet_side import eventually
 from numaplace.kubelet.directories import DirectoryWatch
 
@@ -56,6 +59,20 @@ async def test_who_follows_no_more_hears_nothing(short_dir):
     assert "second" not in left.seen
 
 
+async def test_a_device_that_is_closed_is_no_change(short_dir):
+    """Everybody writes to /dev/null, and drivers are looked for in /dev."""
+    follower = Follower()
+    os.mkfifo(short_dir / "null")
+    async with running() as directories:
+        directories.follow(short_dir, follower.changed)
+        os.close(os.open(short_dir / "null", os.O_RDWR))
+        (short_dir / "file").write_text("x")
+        await eventually(lambda: "file" in follower.seen)
+        assert "null" not in follower.seen
+        (short_dir / "null").unlink()
+        await eventually(lambda: "null" in follower.seen)
+
+
 async def test_a_directory_that_appears_later_is_followed_when_asked_again(short_dir):
     follower = Follower()
     directory = short_dir / "later"
@@ -65,3 +82,26 @@ async def test_a_directory_that_appears_later_is_followed_when_asked_again(short
         directories.follow(directory, follower.changed)
         (directory / "file").write_text("x")
         await eventually(lambda: "file" in follower.seen)
+
+
+async def test_inotify_that_comes_back_is_reported(short_dir, monkeypatch):
+    monkeypatch.setattr("numaplace.kubelet.directories.RETRY_SECONDS", 0.01)
+    reports, attempts, follower = [], [], Follower()
+
+    def inotify():
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return Inotify()
+
+    directories = DirectoryWatch(
+        on_degraded=reports.append, on_restored=lambda: reports.append("restored"), inotify=inotify
+    )
+    directories.follow(short_dir, follower.changed)
+    task = asyncio.create_task(directories.run())
+    await eventually(lambda: "restored" in reports)
+    assert reports == [f"inotify: {os.strerror(errno.EMFILE)}", "restored"]
+    (short_dir / "file").write_text("x")
+    await eventually(lambda: "file" in follower.seen)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -12,6 +12,7 @@ import pytest
 from grpc import aio
 from kubelet_side import KubeletSide, eventually
 from numaplace.kubelet.plugin.registration import RegistrationTimes
+from numaplace.model.pacing import Backoff
 from registrar_site import Plugin, own_sockets, running, settled
 
 
@@ -92,6 +93,23 @@ async def test_attempts_become_rarer_up_to_the_longest_pause(short_dir, kubelet)
     gaps = [after - before for before, after in itertools.pairwise(at)]
     for gap, least in zip(gaps, (0.02, 0.04, 0.08, 0.08), strict=False):
         assert gap >= least * 0.95
+
+
+async def test_no_pause_is_longer_than_the_longest(short_dir, kubelet, monkeypatch):
+    """The kubelet refuses pods meanwhile."""
+    kubelet.refuse = "no"
+    pauses: list[float] = []
+    real_pause = Backoff.pause
+
+    def pause(self, **limits):
+        pauses.append(real_pause(self, **limits))
+        return pauses[-1]
+
+    monkeypatch.setattr(Backoff, "pause", pause)
+    times = RegistrationTimes(first_retry_seconds=0.02, longest_retry_seconds=0.08)
+    async with running(Plugin(short_dir, times=times, chance=lambda: 1.0)):
+        await eventually(lambda: len(pauses) >= 4)
+    assert pauses[:4] == [0.02, 0.04, 0.08, 0.08]
 
 
 class Nonsense(grpc.GenericRpcHandler):

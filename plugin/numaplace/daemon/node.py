@@ -74,7 +74,9 @@ class Node:
         self._outage = TroubleLog(
             log, OUTAGE, over="PodResources answers again", clock=clock, quiet_seconds=OUTAGE_QUIET_SECONDS
         )
-        self._directories = DirectoryWatch(on_degraded=self._inotify_degraded)
+        self._directories = DirectoryWatch(
+            on_degraded=self._inotify_degraded, on_restored=self._inotify_restored
+        )
         self._watch = SocketWatch(config.kubelet.device_plugin_directory, self._directories)
         self._pod_resources = connect(
             f"unix:{config.kubelet.pod_resources_socket}", observe=self._pod_resources_called
@@ -231,6 +233,10 @@ class Node:
     def _inotify_degraded(self, reason: str) -> None:
         self._metrics.set_inotify(available=False)
         self._log.warning("inotify is not available; sockets and device folders are polled", reason=reason)
+
+    def _inotify_restored(self) -> None:
+        self._metrics.set_inotify(available=True)
+        self._log.info("inotify is available again")
 
     def _steering_view(self) -> SteeringView:
         return steering_view(self._config.steering.mode, self.steering_status(), self._services())

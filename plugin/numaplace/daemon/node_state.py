@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 
 from numaplace.model.device import Device
@@ -19,9 +20,12 @@ class NodeStateHolder:
     def __init__(self, topology: NumaTopology, *, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.now = NodeState(topology)
+        self.first_list = asyncio.Event()
+        """Set by the first List, and when it was waited for in vain."""
 
     def observed(self, observation: Observation) -> None:
         self.now = self.now.observed(observation)
+        self.first_list.set()
 
     def set_devices(self, resource: ResourceName, devices: Collection[Device] | None) -> None:
         """Replace a resource's devices; ``None`` when the resource is no longer ours."""

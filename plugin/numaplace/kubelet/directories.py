@@ -8,6 +8,8 @@ then, too; late, repeated and lost events do no harm.
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,12 +39,20 @@ class _Watched:
 
 
 class DirectoryWatch:
-    """Calls back while ``run`` runs. Without inotify, ``on_degraded`` is called once, with the reason."""
+    """Calls back while ``run`` runs. Without inotify, ``on_degraded`` is called once, with the reason.
+
+    ``on_restored`` is called when all directories are followed after that.
+    """
 
     def __init__(
-        self, *, on_degraded: Callable[[str], None], inotify: Callable[[], Inotify] = Inotify
+        self,
+        *,
+        on_degraded: Callable[[str], None],
+        on_restored: Callable[[], None] = lambda: None,
+        inotify: Callable[[], Inotify] = Inotify,
     ) -> None:
         self._on_degraded = on_degraded
+        self._on_restored = on_restored
         self._degraded = False
         self._make = inotify
         self._inotify: Inotify | None = None
@@ -71,8 +81,11 @@ class DirectoryWatch:
         while True:
             try:
                 with self._make() as self._inotify:
+                    degraded, self._degraded = self._degraded, False
                     for directory in tuple(self._followers):
                         self._add(self._inotify, directory)
+                    if degraded and not self._degraded:
+                        self._on_restored()
                     self._tell(self._followers, "")
                     while True:
                         self._take(await self._inotify.get())
@@ -105,6 +118,8 @@ class DirectoryWatch:
             return
         if gone := event.mask & _GONE:
             self._drop(number)
+        if event.mask & Mask.CLOSE_WRITE and any(_is_special(path, event) for path in one.paths):
+            return
         self._tell(one.paths, "" if gone or event.name is None else event.name.name)
 
     def _drop(self, number: int) -> None:
@@ -123,3 +138,12 @@ class DirectoryWatch:
         if not self._degraded:
             self._degraded = True
             self._on_degraded(reason)
+
+
+def _is_special(directory: Path, event: Event) -> bool:
+    """Return whether it is a device, a pipe or a socket: writing does not change one (``/dev/null``)."""
+    try:
+        mode = os.lstat(directory / (event.name or "")).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode)

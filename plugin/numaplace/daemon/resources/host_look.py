@@ -19,13 +19,13 @@ LOOK_LIMIT_SECONDS = 30.0
 class Look:
     """The result of a scan.
 
-    ``trouble`` is why something could not be read that may be there: out of file descriptors or memory, no
+    ``trouble`` is what could not be read that may be there, and why: out of file descriptors or memory, no
     permission, an I/O error. ``watch_paths`` are those of ``Source``.
     """
 
     scan: Scan
     watch_paths: tuple[Path, ...] = ()
-    trouble: str = ""
+    trouble: tuple[str, ...] = ()
 
 
 class HostLook:
@@ -54,4 +54,4 @@ class HostLook:
 
     def _look(self) -> Look:
         with noting_trouble() as trouble:
-            return Look(self._source.scan(), self._source.watch_paths, *trouble[:1])
+            return Look(self._source.scan(), self._source.watch_paths, tuple(trouble))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from numaplace.daemon.resources.change_watch import ChangeWatch
 from numaplace.daemon.resources.context import ResourceContext, ResourceSettings
@@ -25,7 +26,7 @@ from numaplace.model.pacing import Backoff
 from numaplace.state.node_state import NodeState
 
 FIRST_LIST_SECONDS = 1.0
-"""So long the first scan waits for a List: it shows the devices that pods hold as other resources."""
+"""So long the first scan of all waits for a List: it shows the devices that pods hold as other resources."""
 
 SETTLE_SECONDS = 2.0
 """Time to the next scan when a device has changed and the change is not confirmed yet."""
@@ -55,6 +56,8 @@ class HostSupply:
         self._inventory = Inventory()
         self._gone: dict[DeviceId, Device] = {}
         self._looked = self._complete = False
+        self._seen: Mapping[DeviceId, Device] = {}
+        self._hides_nothing: frozenset[str] = frozenset()
         self._retry = Backoff(first_seconds=RETRY_SECONDS, longest_seconds=math.inf)
         self._put: PutDevices = lambda _: None
 
@@ -93,8 +96,8 @@ class HostSupply:
             self._log.looked(look)
         state = self._context.node_state.now
         scan = look.scan.without(self._taken(state))
-        if look.trouble and self._inventory.tracked:
-            scan = Scan(failed=True)
+        if self._hides(look.trouble, scan):
+            scan = self._new_only(scan)
         used = state.in_use(self._resource)
         # Before the first List it is unknown which devices pods hold: none may be dropped.
         in_use = frozenset(self._inventory.tracked) if used is None else used
@@ -116,10 +119,12 @@ class HostSupply:
         return pb.PreStartContainerResponse()
 
     async def _first_list(self) -> None:
+        first_list = self._context.node_state.first_list
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_LIST_SECONDS):
-                while self._context.node_state.now.observation is None:  # noqa: ASYNC110 - once, at the start
-                    await asyncio.sleep(FIRST_LIST_SECONDS / 100)
+                await first_list.wait()
+        # The resources take turns: only the first one may wait.
+        first_list.set()
 
     @property
     def _pause_seconds(self) -> float:
@@ -141,6 +146,24 @@ class HostSupply:
         }
         offered = state.owners(but=self._resource).items()
         return held | {key: f"offered as {name} already" for key, name in offered}
+
+    def _hides(self, trouble: Collection[str], scan: Scan) -> bool:
+        """Return whether what cannot be read may be why devices are not seen, or look different.
+
+        What could not be read when they were last seen is not: one such file for ever changes nothing.
+        """
+        if scan.failed:
+            return False
+        seen = {device.id: device for device in scan.devices}
+        if self._seen.items() <= seen.items() or self._hides_nothing.issuperset(trouble):
+            self._seen, self._hides_nothing = seen, frozenset(trouble)
+            return False
+        return bool(trouble)
+
+    def _new_only(self, scan: Scan) -> Scan:
+        known = self._inventory.tracked
+        new = tuple(device for device in scan.devices if device.id not in known)
+        return replace(scan, devices=(*self._inventory.devices, *new)) if new else Scan(failed=True)
 
     def _hangs(self) -> None:
         self._log.hangs(self._inventory.devices)

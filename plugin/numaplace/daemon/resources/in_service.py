@@ -70,7 +70,12 @@ class ResourcesInService:
         Return whether resources have gone.
         """
         gone = [name for name in self._running if name not in settings]
-        await self._stop([*gone, *(name for name in prepared if name in self._running)])
+        replaced = [name for name in prepared if name in self._running]
+        await self._stop([*gone, *replaced])
+        for name in replaced:
+            if name != next(iter(prepared)):
+                # Those before it scan first: a device that it has offered until now may be theirs.
+                self._context.node_state.set_devices(name, ())
         for name in gone:
             self._context.node_state.set_devices(name, None)
             self._context.metrics.forget(name)

@@ -42,7 +42,7 @@ class ScanLog:
         self._hang.ended(resource=self._resource)
         self._crash.ended()
         if look.trouble:
-            self._incomplete.happened(resource=self._resource, reason=look.trouble)
+            self._incomplete.happened(resource=self._resource, reason=look.trouble[0])
         else:
             self._incomplete.ended(resource=self._resource)
 

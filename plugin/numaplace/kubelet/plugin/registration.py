@@ -65,7 +65,7 @@ class RegistrationTimes:
 class Registrar:
     """Keeps one resource registered until ``run`` is cancelled. ``watch.run`` must be running elsewhere.
 
-    ``chance`` is that of ``Backoff``; ``clock`` is monotonic, in seconds.
+    ``chance`` gives numbers from 0 to 1; pauses are half as long at 0. ``clock`` is monotonic, in seconds.
     ``InputError`` when the directory's path leaves no room for a socket name.
     """
 
@@ -105,7 +105,8 @@ class Registrar:
         backoff = Backoff(
             first_seconds=self._times.first_retry_seconds,
             longest_seconds=self._times.longest_retry_seconds,
-            chance=self._chance,
+            # A pause never exceeds the longest one: the kubelet refuses pods meanwhile.
+            chance=lambda: self._chance() / 2,
         )
         tried: SocketIdentity | None = None
         try:
