@@ -246,5 +246,25 @@ async def test_a_list_that_comes_while_the_checkpoint_is_read(world):
     assert world.node_state.now.unlisted == {}
 
 
+async def test_resources_that_a_reload_changes_during_an_allocate():
+    """The set for the next admission is one for those in service then."""
+    start = [("list", 0), ("wait", 2), ("list", 0), ("grant", 0), ("grant", 1)]
+    world = await after(*start, ("list", 0), ("wait", 4), ("list", 0))
+    assert world.steerer.status.decision.withheld == {GPU: 1, VF: 1}
+    live = world.live
+
+    async def listed(*, timeout_seconds):
+        del world.published[VF]
+        world.reload()
+        await live(timeout_seconds=timeout_seconds)
+
+    ids = failed(world, "p", GPU, DEVICES[GPU][2].id)
+    world.now += 0.01
+    world.live = listed
+    await world.steerer.deliver_next(GPU, ids, since_seconds=world.now)
+    assert VF not in world.published
+    assert VF not in world.steerer.status.decision.withheld
+
+
 def withheld(world):
     return {one.withheld for one in world.published.values()}
