@@ -197,3 +197,74 @@ async def test_devices_of_an_admission_that_failed_may_be_free(quiet):
         await world.steerer.look()
     assert world.published[GPU].withheld == 1, "it is as if nothing had been"
     world.check()
+
+
+async def test_a_checkpoint_that_cannot_be_read_in_time_is_waited_for():
+    """After a boot: the pods that hold devices are not listed yet, and must find their topology."""
+    world = World()
+    held = frozenset(one.id for one in DEVICES[GPU][:1])
+    refresh, slow = world.checkpoint.refresh, [True]
+
+    async def refreshed():
+        if slow:
+            raise TimeoutError
+        return await refresh()
+
+    world.checkpoint.refresh = refreshed
+    world.checkpoint.written = {GPU: held}
+    block = DeviceBlock(VF, (DEVICES[VF][0].id,))
+    world.pods["other"] = PodUse("default", "other", (ContainerUse("c", (block,)),))
+    for _ in range(4):
+        await world.step("list", 0)
+        await world.step("wait", 3)
+    assert (reasons(world), withheld(world)) == ({"kubelet-just-started"}, {0})
+    slow.clear()
+    await world.step("list", 0)
+    assert (reasons(world), withheld(world)) == ({"kubelet-just-started"}, {0})
+    world.pods["held"] = PodUse("default", "held", (ContainerUse("c", (DeviceBlock(GPU, tuple(held)),)),))
+    for _ in range(8):
+        await world.step("list", 0)
+        await world.step("wait", 3)
+    assert "kubelet-just-started" not in reasons(world)
+
+
+async def test_a_list_that_comes_while_the_checkpoint_is_read(world):
+    """It shows that a pod with another plugin's device has gone; the checkpoint was written before."""
+    vendor, refresh = "vendor.com/x", world.checkpoint.refresh
+    world.pods["v"] = PodUse("default", "v", (ContainerUse("c", (DeviceBlock(vendor, ("x0",)),)),))
+    await world.step("list", 0)
+
+    async def refreshed():
+        changed = await refresh()
+        if world.pods.pop("v", None):
+            await world.live(timeout_seconds=1)
+        return changed
+
+    world.checkpoint.refresh = refreshed
+    world.checkpoint.written = {vendor: frozenset(("x0",))}
+    await world.steerer.look()
+    assert world.node_state.now.unlisted == {}
+
+
+async def test_resources_that_a_reload_changes_during_an_allocate():
+    """The set for the next admission is one for those in service then."""
+    start = [("list", 0), ("wait", 2), ("list", 0), ("grant", 0), ("grant", 1)]
+    world = await after(*start, ("list", 0), ("wait", 4), ("list", 0))
+    assert world.steerer.status.decision.withheld == {GPU: 1, VF: 1}
+    live = world.live
+
+    async def listed(*, timeout_seconds):
+        del world.published[VF]
+        world.reload()
+        await live(timeout_seconds=timeout_seconds)
+
+    ids = failed(world, "p", GPU, DEVICES[GPU][2].id)
+    world.now += 0.01
+    world.live = listed
+    await world.steerer.deliver_next(GPU, ids, since_seconds=world.now)
+    assert VF not in world.published
+    assert VF not in world.steerer.status.decision.withheld
+
+
+def withheld(world):
+    return {one.withheld for one in world.published.values()}

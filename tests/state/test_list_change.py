@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,13 +61,19 @@ def test_the_same_list_again_is_not_looked_at():
     assert change.entries is before.entries
 
 
-def test_another_kubelet_is_not_compared_with_the_one_before():
+def test_all_pods_of_another_kubelet_come_anew():
     before = first([pod("a", "g0"), pod("b", "g1")])
-    change = then(
-        ListChange(before.observation, before.entries, devices=before.devices, final=True), [pod("a", "g0")]
-    )
-    assert names(change.pods.came) == {"a"}
-    assert change.devices.removed == {}
+    change = then(replace(before, final=True), [pod("a", "g0")])
+    assert (names(change.pods.came), names(change.pods.gone)) == ({"a"}, {"b"})
+    assert change.devices.removed == {"gpu": {"g1"}}
+    assert change.another
+    assert not then(change, [pod("a", "g0")]).another
+    assert not change.then(change.observation).another
+
+
+def test_another_kubelet_without_pods_is_a_change():
+    change = then(replace(first([pod("a", "g0")]), final=True), [])
+    assert (bool(change.pods), names(change.pods.gone)) == (True, {"a"})
 
 
 POOL = [pod(name, *ids) for name in "ab" for ids in ((), ("g0",), ("g1", "g2"))]

@@ -115,3 +115,28 @@ def test_another_kubelet_admits_all_pods_again():
     again = see(state, pod("a"), at=4.0)
     assert again.complete == set()
     assert again.moving == {("default", "a")}
+
+
+def test_what_another_kubelet_no_longer_lists_changes_the_version_and_has_been_freed():
+    """Even if it lists nothing at all."""
+    state = see(START, pod("a", "g0"), at=1.0)
+    after = see(state.kubelet_restarted(now_seconds=2.0), at=3.0)
+    assert after.in_use(GPU) == set()
+    assert after.version != state.version
+    assert after.ledger.freed_at(GPU) == {"g0": 3.0}
+
+
+def test_what_another_kubelet_does_not_list_yet_may_be_held():
+    state = see(START, pod("a", "g0"), at=1.0)
+    state = state.written({GPU: frozenset(("g0",))}, since=state)
+    state = state.kubelet_restarted(now_seconds=2.0)
+    assert see(state, at=3.0).unlisted == {GPU: {"g0"}}
+
+
+def test_a_decision_made_for_a_kubelet_that_has_gone_breaks_nothing():
+    """Its answer comes between the start of the next kubelet and its first, empty List."""
+    state = see(START, pod("a"), pod("b", "g0"), at=1.0)
+    requester = question(see(state, pod("a"), pod("b", "g0"), pod("c"), at=2.0)).requester
+    state = state.kubelet_restarted(now_seconds=3.0)
+    state = state.answered(GPU, ("g1",), requester=requester, asked_at_seconds=1.5, now_seconds=3.0)
+    assert see(state, at=4.0).complete == set()

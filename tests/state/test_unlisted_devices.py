@@ -18,7 +18,8 @@ class Node:
     """What Lists show and the checkpoint says, in their order."""
 
     def __init__(self, *, written, listed=None):
-        self.log, self.list = UnlistedLog().written(written, ours=[OURS]), {}
+        self.log, self.list = UnlistedLog(), {}
+        self.written(written)
         self.listed(listed or {})
 
     def listed(self, devices):
@@ -27,8 +28,8 @@ class Node:
         self.list = then(self.list or ListChange(), pods)
         self.log = self.log.after_list(self.list.devices)
 
-    def written(self, devices):
-        self.log = self.log.written(devices, ours=[OURS])
+    def written(self, devices, *, since=None):
+        self.log = self.log.written(devices, ours=[OURS], since=since or self.log)
 
     def held(self, in_flight=None):
         return self.log.held(self.list.devices.held, in_flight=in_flight or {})
@@ -64,6 +65,15 @@ def test_what_ended_may_be_held_again():
     node.log = ended
     node.written(BOTH)
     assert node.held() == {OTHER: ids("x")}
+
+
+def test_what_ended_while_the_checkpoint_was_read_is_free():
+    """It is as old as the moment when it was opened; the kubelet may write no other one for long."""
+    node = Node(written=BOTH, listed=BOTH)
+    opened = node.log
+    node.listed({})
+    node.written(BOTH, since=opened)
+    assert node.held() == {}
 
 
 def test_a_device_that_is_listed_again_may_be_kept_after_that():

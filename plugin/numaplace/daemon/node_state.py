@@ -55,9 +55,12 @@ class NodeStateHolder:
         grant = self.now.ledger.latest
         return now_seconds if grant is None else grant.shown_since_seconds
 
-    def written(self, checkpoint: IdsByResource | None) -> None:
-        """Note a new version of the kubelet's checkpoint; ``None``: it cannot be read."""
-        self.now = self.now.written(checkpoint)
+    def written(self, checkpoint: IdsByResource | None, *, since: NodeState | None = None) -> None:
+        """Note a new version of the kubelet's checkpoint; ``None``: it cannot be read.
+
+        ``since`` is the state when it was opened.
+        """
+        self.now = self.now.written(checkpoint, since=since or self.now)
 
     def announced(self, specs: Specs) -> bool:
         """Note the pods of the API server; return whether one that was known has gone."""

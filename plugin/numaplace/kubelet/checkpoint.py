@@ -7,7 +7,6 @@ cannot be read as expected is not known.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -46,17 +45,19 @@ class Checkpoint:
         self.devices: IdsByResource | None = None
 
     async def refresh(self) -> bool:
-        """Read the file, off the event loop, if it has changed; return whether it has."""
+        """Read the file, off the event loop, if it has changed; return whether it has.
+
+        ``TimeoutError``: it has, and could not be read in time. The next call tries again.
+        """
         version = self._version_now()
         if version == self._version:
             return False
         devices = None
         if version is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(READ_SECONDS):
-                    devices = await in_thread(
-                        partial(devices_in_checkpoint, self._directory), name="kubelet checkpoint"
-                    )
+            async with asyncio.timeout(READ_SECONDS):
+                devices = await in_thread(
+                    partial(devices_in_checkpoint, self._directory), name="kubelet checkpoint"
+                )
         self._version, self.devices = version, devices
         return True
 

@@ -54,9 +54,6 @@ class AnnouncedPods:
         }
         return replace(self, _listed={**self._listed, **shown})
 
-    def lacks(self, specs: Specs) -> bool:
-        return not self._since.keys() <= specs.pods.keys()
-
     def coming(self, specs: Specs, change: ListChange, *, moving: Collection[PodKey] = ()) -> tuple[Pod, ...]:
         """Return the pods that this List does not show yet, and those that are ``moving`` in it.
 

@@ -50,7 +50,8 @@ class DeviceChanges:
 class ListChange:
     """``observation`` is ``None`` before the first List. ``then`` returns the change of the next one.
 
-    ``final``: it is the last one of its kubelet. The next one of another kubelet is compared with nothing.
+    ``final``: it is the last one of its kubelet. The next one is of ``another`` kubelet, which admits all
+    pods: they all come anew.
     """
 
     observation: Observation | None = None
@@ -58,6 +59,7 @@ class ListChange:
     pods: PodChanges = PodChanges()
     devices: DeviceChanges = field(default_factory=DeviceChanges)
     final: bool = False
+    another: bool = False
     _objects: Mapping[int, PodUse] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -66,10 +68,14 @@ class ListChange:
 
     def then(self, observation: Observation, *, cache: ContributionCache | None = None) -> ListChange:
         if self.final:
-            return ListChange().then(observation, cache=cache)
+            return self._then_another(observation, cache)
         if self.observation is not None and observation.pods is self.observation.pods:
             return replace(
-                self, observation=observation, pods=PodChanges(), devices=DeviceChanges(self.devices.held)
+                self,
+                observation=observation,
+                pods=PodChanges(),
+                devices=DeviceChanges(self.devices.held),
+                another=False,
             )
         pods = observation.pods
         objects = dict(zip(map(id, pods), pods, strict=True))
@@ -87,6 +93,16 @@ class ListChange:
             _pod_changes(self.entries, entries, touched),
             _device_changes(self.devices.held, held),
             _objects=objects,
+        )
+
+    def _then_another(self, observation: Observation, cache: ContributionCache | None) -> ListChange:
+        change = ListChange().then(observation, cache=cache)
+        gone = frozenset(self.entries.keys() - change.entries.keys())
+        return replace(
+            change,
+            pods=replace(change.pods, gone=gone),
+            devices=_device_changes(self.devices.held, change.devices.held),
+            another=True,
         )
 
 

@@ -101,8 +101,8 @@ class NodeState:
         ledger = self.ledger.offered(resource, ids, listed=self.listed.devices.held, now_seconds=now_seconds)
         return self if ledger is self.ledger else self._changed(ledger=ledger)
 
-    def written(self, checkpoint: IdsByResource | None) -> NodeState:
-        unlisted = self.logs.unlisted.written(checkpoint, ours=self.devices)
+    def written(self, checkpoint: IdsByResource | None, *, since: NodeState) -> NodeState:
+        unlisted = self.logs.unlisted.written(checkpoint, ours=self.devices, since=since.logs.unlisted)
         return replace(self, logs=replace(self.logs, unlisted=unlisted))
 
     def announced(self, specs: Specs, *, now_seconds: float) -> NodeState:

@@ -28,7 +28,7 @@ class PodLogs:
             admission,
             self.stability.after_list(change, admission.complete),
             self.companions.after_list(change.entries, admission.complete),
-            self.unlisted.after_list(change.devices),
+            self.unlisted if change.another else self.unlisted.after_list(change.devices),
             self.announced.after_list(change),
         )
 

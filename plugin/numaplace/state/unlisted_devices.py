@@ -23,10 +23,16 @@ class UnlistedLog:
     _written: IdsByResource = field(default_factory=dict)
     _ended: IdsByResource = field(default_factory=dict)
 
-    def written(self, found: IdsByResource | None, *, ours: Collection[ResourceName]) -> UnlistedLog:
+    def written(
+        self, found: IdsByResource | None, *, ours: Collection[ResourceName], since: UnlistedLog
+    ) -> UnlistedLog:
+        """Note what was found in the checkpoint, which is at least as new as ``since``."""
         if not found and not self._written:
             return self
-        ended = {resource: ids for resource, ids in self._ended.items() if resource in ours}
+        ended = {
+            resource: ids if resource in ours else ids - since._ended.get(resource, NO_IDS)
+            for resource, ids in self._ended.items()
+        }
         return UnlistedLog(found or {}, ended)
 
     def of_another_kubelet(self) -> UnlistedLog:

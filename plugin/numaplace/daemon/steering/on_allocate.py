@@ -79,9 +79,9 @@ class NextAdmission:
 
         A List sent after ``since_seconds`` shows the pod under admission.
         """
-        withheld, model = self._publisher.withheld, self._probe.model
+        withheld = self._publisher.withheld
         await self._get_list(settings, since_seconds)
-        context, (resource, ids) = self._context, granted
+        context, model, (resource, ids) = self._context, self._probe.model, granted
         state, specs, snapshot = context.state, context.specs, context.snapshot
         if snapshot is None:
             raise NoSetError(SteeringFailure.NO_LIST, "PodResources has not answered yet")

@@ -31,7 +31,8 @@ class WrittenDown(Protocol):
     @property
     def devices(self) -> IdsByResource | None: ...
 
-    async def refresh(self) -> bool: ...
+    async def refresh(self) -> bool:
+        """Return whether they may have changed; ``TimeoutError``: they could not be read in time."""
 
 
 @dataclass(slots=True)
@@ -74,11 +75,12 @@ class Suspension:
         self._restarted_at: float | None = context.clock()
         self._in_use_before: IdsByResource = {}
         self._missing: tuple[ResourceName, ...] = ()
+        self._unread = False
 
     def kubelet_lost(self) -> None:
         if self._restarted_at is None:
             self._in_use_before = {name: self._context.in_use(name) for name in self._context.resources()}
-        self._restarted_at, self._missing = self._context.clock(), ()
+        self._restarted_at, self._missing, self._unread = self._context.clock(), (), False
 
     def kubelet_returned(self) -> None:
         if self._restarted_at is not None:
@@ -97,8 +99,15 @@ class Suspension:
         return self._breaker.trips
 
     async def read(self) -> None:
-        if await self._checkpoint.refresh():
-            self._context.node.written(self._checkpoint.devices)
+        before = self._context.state
+        try:
+            changed = await self._checkpoint.refresh()
+        except TimeoutError:
+            self._unread = True
+            return
+        self._unread = False
+        if changed:
+            self._context.node.written(self._checkpoint.devices, since=before)
 
     def update(self, settings: Settings) -> Decided | None:
         """End the suspension after a kubelet's start, if it is over; return ``why``."""
@@ -108,7 +117,7 @@ class Suspension:
         if self._restarted_at is not None:
             self._missing = self._held_and_not_listed() if self._quiescence.quiet else ()
             over = self._context.clock() - self._restarted_at >= self._context.times.restart_seconds
-            if self._quiescence.quiet and (over or not self._missing):
+            if self._quiescence.quiet and (over or not (self._missing or self._unread)):
                 self._restarted_at, self._in_use_before, self._missing = None, {}, ()
         return self._for_now(settings)
 
@@ -143,10 +152,12 @@ class Suspension:
             return refused(Reason.STATE_UNKNOWN, "PodResources no longer answers")
         if self._restarted_at is None:
             return None
-        names = ", ".join(self._missing)
-        return refused(
-            Reason.KUBELET_STARTED, f"List does not show all pods yet that hold {names}" if names else ""
-        )
+        what = ""
+        if self._unread:
+            what = "its checkpoint cannot be read in time"
+        elif self._missing:
+            what = f"List does not show all pods yet that hold {', '.join(self._missing)}"
+        return refused(Reason.KUBELET_STARTED, what)
 
     def times(self, settings: Settings) -> Iterator[float]:
         seen = self._context.state.observation
