@@ -16,6 +16,7 @@ from numaplace.kubelet.config.read import look_at_kubelet, settings_of
 from numaplace.kubelet.plugin.watch import KUBELET_SOCKET
 from numaplace.managers.cpu.topology import CpuTopology
 from numaplace.model.names import ResourceName
+from numaplace.model.pacing import Backoff
 from numaplace.model.podresources import Allocatable, MemoryBlock
 from numaplace.model.topology import NumaTopology
 from numaplace.prediction.model import KubeletModel
@@ -51,7 +52,10 @@ class KubeletProbe:
         self._times = context.times
         self._asked_at: float | None = None
         self._generation = 0
-        self._failures = 0
+        self._backoff = Backoff(
+            first_seconds=self._times.lookup_first_seconds, longest_seconds=self._times.lookup_retry_seconds
+        )
+        self._retry_seconds: float | None = None
         self._model: tuple[_Basis, KubeletModel] | None = None
         self.known = NOT_ASKED
 
@@ -67,9 +71,8 @@ class KubeletProbe:
         if self.known.settings is not None:
             return None
         times = self._times
-        if self._failures:
-            backoff = times.lookup_first_seconds * 2.0 ** min(self._failures - 1, 30)
-            return self._asked_at + min(backoff, times.lookup_retry_seconds)
+        if self._retry_seconds is not None:
+            return self._asked_at + self._retry_seconds
         return self._asked_at + (
             times.lookup_retry_seconds if self.known.passing else times.lookup_refused_seconds
         )
@@ -83,13 +86,16 @@ class KubeletProbe:
         self._asked_at = self._context.clock()
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
-                known, failures = await self._source.find(), 0
+                known, failed = await self._source.find(), False
             self._context.report.looked_up()
         except Exception as exc:  # noqa: BLE001 - whatever it is, nothing is withheld until it is known
-            known, failures = KnownKubelet(problem=f"it could not be read: {exc!r}"), self._failures + 1
+            known, failed = KnownKubelet(problem=f"it could not be read: {exc!r}"), True
             self._context.report.lookup_failed(exc)
         if generation == self._generation:
-            self.known, self._failures = known, failures
+            self.known = known
+            self._retry_seconds = self._backoff.pause() if failed else None
+            if not failed:
+                self._backoff.reset()
             self._generation += 1
 
     @property

@@ -19,7 +19,7 @@ from numaplace.errors import PeerError
 from numaplace.kubelet.podresources.client import PodResources
 from numaplace.kubelet.signals import Signal
 from numaplace.model.observation import Observation
-from numaplace.model.pacing import TokenBucket
+from numaplace.model.pacing import Backoff, TokenBucket
 from numaplace.model.podresources import Allocatable
 
 
@@ -116,16 +116,22 @@ class Poller:
             raise PeerError(what, code="DEADLINE_EXCEEDED") from None
 
     async def run(self) -> None:
-        failures = 0
+        times = self._times
+        backoff = Backoff(
+            first_seconds=times.first_retry_seconds, longest_seconds=times.longest_retry_seconds
+        )
         try:
             while True:
                 self._wake.clear()
                 task = self._request()
                 await asyncio.wait({task})
-                failures = failures + 1 if isinstance(task.result(), PeerError) else 0
-                if not failures and self._allocatable_due():
+                if isinstance(task.result(), PeerError):
+                    await self._pause(backoff.pause())
+                    continue
+                backoff.reset()
+                if self._allocatable_due():
                     await self._refresh()
-                await self._until_due(failures)
+                await self._until_due()
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -209,12 +215,8 @@ class Poller:
         while seconds := self._bucket.take(self._clock()):  # noqa: ASYNC110 - time is what is waited for
             await asyncio.sleep(seconds)
 
-    async def _until_due(self, failures: int) -> None:
-        """Wait for the next round. After a success it is due an interval after the newest observation."""
-        if failures:
-            doubled = self._times.first_retry_seconds * 2.0 ** min(failures - 1, 30)
-            await self._pause(min(doubled, self._times.longest_retry_seconds))
-            return
+    async def _until_due(self) -> None:
+        """Wait for the next round, which is due an interval after the newest observation."""
         while self._latest is not None and not self._wake.is_set():
             age_seconds = self._clock() - self._latest.taken_at_seconds
             if age_seconds >= self._times.interval_seconds:
