@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 from doctor_site import Patient
-from numaplace.daemon.preference.decider import LIVE_SHARE as DAEMON_LIVE_SHARE
-from numaplace.doctor.checks.pod_resources import LIVE_SHARE
 from numaplace.doctor.checks.table import examine
 from numaplace.doctor.facts import FolderFact, PathKind, SocketFact
 from numaplace.doctor.findings import Level
@@ -94,10 +92,6 @@ async def test_a_slow_list(running: Patient) -> None:
     assert "raise deadline" in report.warning("pod-resources", "half of the deadline is 25 ms").advice
     unhurried = await running.examine(deadline="5s")
     unhurried.one("pod-resources", Level.OK, "PodResources answers")
-
-
-def test_slow_means_what_it_means_to_the_daemon() -> None:
-    assert LIVE_SHARE == DAEMON_LIVE_SHARE
 
 
 async def test_a_silent_kubelet(running: Patient) -> None:

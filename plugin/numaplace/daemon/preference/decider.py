@@ -20,7 +20,7 @@ from numaplace.daemon.runtime.logs import EventLog
 from numaplace.engine.options import PolicyOptions
 from numaplace.errors import PeerError
 from numaplace.kubelet.plugin.preference import fallback
-from numaplace.kubelet.podresources.poller import Poller
+from numaplace.kubelet.podresources.poller import LIVE_SHARE, Poller
 from numaplace.metrics.labels import Alignment, FallbackReason
 from numaplace.metrics.metrics import Metrics
 from numaplace.model.mask import nodes_of
@@ -32,9 +32,6 @@ from numaplace.placement.text import why
 from numaplace.prediction.model import KubeletModel
 from numaplace.state.attribution import NO_SPECS, Specs
 from numaplace.state.question import NOBODY, Question, Requester
-
-LIVE_SHARE = 0.5
-"""The part of the deadline that a live List may take; the rest is for the decision and the way back."""
 
 SPECS_SHARE = 0.1
 """The part of the deadline that waiting for a missing spec may take."""

@@ -12,6 +12,7 @@ from numaplace.daemon.steering.publisher import Publisher
 from numaplace.daemon.steering.requests import PossibleRequests
 from numaplace.daemon.steering.settings import Settings
 from numaplace.errors import PeerError
+from numaplace.kubelet.podresources.poller import LIVE_SHARE
 from numaplace.metrics.labels import SteeringFailure
 from numaplace.model.names import Strategy
 from numaplace.prediction.model import KubeletModel
@@ -26,9 +27,6 @@ from numaplace.steering.triggers import (
     decision_on_allocate,
     possible_holdings_of,
 )
-
-LIVE_SHARE = 0.5
-"""The part of the time for one Allocate that a List may take."""
 
 
 class NoSetError(Exception):

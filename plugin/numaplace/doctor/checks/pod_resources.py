@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from numaplace.doctor.checks.registration import denied
 from numaplace.doctor.facts import CallFact, Facts, PathKind
 from numaplace.doctor.findings import Finding, Level
-
-LIVE_SHARE = 0.5
-"""The part of ``deadline`` that a List may take during a decision."""
+from numaplace.kubelet.podresources.poller import LIVE_SHARE
 
 _ANSWERS = {
     "RESOURCE_EXHAUSTED": (

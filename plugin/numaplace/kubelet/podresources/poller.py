@@ -22,6 +22,9 @@ from numaplace.model.observation import Observation
 from numaplace.model.pacing import Backoff, TokenBucket
 from numaplace.model.podresources import Allocatable
 
+LIVE_SHARE = 0.5
+"""The part of a deadline that a live List may take; the rest is for the decision and the way back."""
+
 
 @dataclass(frozen=True, slots=True)
 class PollerTimes:
