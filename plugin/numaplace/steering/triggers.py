@@ -60,9 +60,15 @@ def refused(reason: Reason, what: str = "") -> Decided:
 
 
 def decision_at_rest(
-    node: KubeletModel, snapshot: Snapshot, *, requests: RequestsInForce, settings: SteeringSettings
+    node: KubeletModel,
+    snapshot: Snapshot,
+    *,
+    requests: RequestsInForce,
+    settings: SteeringSettings,
+    unknown: StateUnknown | None = None,
 ) -> Decided:
-    state = _state(node, snapshot)
+    """Decide what the next admission finds. ``unknown``: why the snapshot is not all that pods hold."""
+    state = unknown or _state(node, snapshot)
     states = state if isinstance(state, StateUnknown) else [state]
     decision = choose(node, states, requests.requests, settings=settings, certain=requests.certain)
     return Decided(decision, None if isinstance(state, StateUnknown) else state)
@@ -76,12 +82,14 @@ def decision_on_allocate(
     requests: RequestsInForce,
     settings: SteeringSettings,
     withheld: Withheld,
+    unknown: StateUnknown | None = None,
 ) -> Decided:
     """Decide what the admission after the present one finds. The snapshot counts the grant.
 
-    ``withheld`` is what was in force when the kubelet computed the container's hints.
+    ``withheld`` is what was in force when the kubelet computed the container's hints. ``unknown``: why the
+    snapshot is not all that pods hold.
     """
-    state = _state(node, snapshot)
+    state = unknown or _state(node, snapshot)
     if isinstance(state, StateUnknown):
         return Decided(choose(node, state, requests.requests, settings=settings))
     able = grant.attribution.admission.able

@@ -13,7 +13,6 @@ from numaplace.prediction.model import KubeletModel
 from numaplace.prediction.predict import Withheld
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.admission.init_containers import why_unknown
-from numaplace.steering.choose import choose
 from numaplace.steering.published_topology import first_step
 from numaplace.steering.triggers import Decided, RequestsInForce, decision_at_rest
 
@@ -61,14 +60,17 @@ class AtRest:
         )
 
     def decide(self, snapshot: Snapshot, context: SteeringContext) -> Decided:
-        started, choice = context.clock(), self.settings.choice
+        started = context.clock()
         unknown = why_unknown(
             snapshot, self.model, unlisted=self.unlisted, specs=context.specs, but=context.state.moving
         )
-        if unknown is None:
-            found = decision_at_rest(self.model, snapshot, requests=self.requests, settings=choice)
-        else:
-            found = Decided(choose(self.model, unknown, (), settings=choice))
+        found = decision_at_rest(
+            self.model,
+            snapshot,
+            requests=self.requests,
+            settings=self.settings.choice,
+            unknown=unknown,
+        )
         context.report.computed(found.decision, duration_seconds=context.clock() - started)
         return found
 

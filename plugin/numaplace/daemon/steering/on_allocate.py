@@ -18,7 +18,6 @@ from numaplace.model.names import Strategy
 from numaplace.prediction.model import KubeletModel
 from numaplace.state.snapshot import Snapshot
 from numaplace.steering.admission.init_containers import why_unknown
-from numaplace.steering.choose import choose
 from numaplace.steering.decision import WithoutSteering
 from numaplace.steering.triggers import (
     Decided,
@@ -89,12 +88,15 @@ class NextAdmission:
         unlisted = state.unshown(but=granted)
         unknown = why_unknown(snapshot, model, unlisted=unlisted, specs=specs, but=state.moving)
         choice = settings.choice
-        if unknown is None:
-            decided = decision_on_allocate(
-                model, snapshot, grant, requests=requests, settings=choice, withheld=withheld
-            )
-        else:
-            decided = Decided(choose(model, unknown, (), settings=choice))
+        decided = decision_on_allocate(
+            model,
+            snapshot,
+            grant,
+            requests=requests,
+            settings=choice,
+            withheld=withheld,
+            unknown=unknown,
+        )
         context.report.computed(decided.decision, duration_seconds=context.clock() - started)
         strategy = choice.strategies.get(resource, choice.strategy)
         self._compare_later(grant, snapshot, basis, strategy=strategy)
