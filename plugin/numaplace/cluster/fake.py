@@ -183,6 +183,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.api.connections.discard(self.connection)
         super().finish()
 
+    def handle(self) -> None:
+        # Clients drop kept connections without a word.
+        with suppress(ConnectionError):
+            super().handle()
+
     def do_GET(self) -> None:
         path, query = self._asked("GET")
         node = _configz_of(path)
